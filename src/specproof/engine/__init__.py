@@ -1,0 +1,1 @@
+"""The engine: batch, loop, statistics and text around the four contracts."""

@@ -1,0 +1,36 @@
+"""Plain autoregressive decoding, written naively: the reference that the engine is compared with.
+
+One token at a time, the whole context recomputed for each, no cache, no batch.
+"""
+
+from collections.abc import Callable, Collection
+
+from torch import Tensor
+
+from specproof.sampling import warp
+from specproof.stopping import commit, room
+from specproof.types import EXTRA, Key, Noise, TokenSequence
+
+
+def decode(
+    logits: Callable[[list[int]], Tensor],
+    sequence: TokenSequence,
+    noise: Noise,
+    eos: Collection[int] = (),
+    context: int = 1 << 30,
+) -> list[int]:
+    """Finish a sequence in place and return its output.
+
+    Args:
+        logits: from the tokens so far to the next token's logits [V].
+        sequence: with its prompt and parameters.
+        noise: draws each token under the key that the engine uses for the extra token at this root.
+        eos, context: as in `stopping.commit`.
+    """
+    if room(sequence, context) == 0:
+        commit(sequence, [], eos, context)
+    while sequence.finish_reason is None:
+        row = warp(logits(sequence.tokens), sequence.params)
+        token = noise.choose(row[None], [Key(sequence.seed, len(sequence.tokens) - 1, EXTRA)])
+        commit(sequence, token.tolist(), eos, context)
+    return sequence.output

@@ -1,0 +1,131 @@
+"""From a name or folder to an engine: model, tokenizer, drafter."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from specproof.backends.hf import HFBackend
+from specproof.drafters import choose_drafter
+from specproof.engine.default_model import default_model
+from specproof.engine.engine import Engine
+from specproof.errors import SpecproofError, unknown
+
+DTYPES = {
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+    "float64": torch.float64,
+}
+
+
+def load_engine(
+    model: str = "default",
+    *,
+    drafter: str = "ngram",
+    draft_model: str | None = None,
+    rule: str = "auto",
+    dtype: str = "float32",
+    device: str = "cpu",
+    **options: Any,
+) -> Engine:
+    """An engine for a transformers model.
+
+    Args:
+        model: "default", a folder, or a name on the hub.
+        drafter: a key of DRAFTERS; "model" needs `draft_model`.
+        draft_model: folder or name of the smaller model; it has to have the target's tokenizer.
+        rule: a key of RULES, or "auto".
+        dtype: one of DTYPES, for both models.
+        device: where both models live, in torch's words.
+        options: further arguments of `Engine`.
+    """
+    loaded = load_model(model, dtype, device)
+    tokenizer = load_tokenizer(model)
+    target = HFBackend(loaded)
+    draft = HFBackend(load_model(draft_model, dtype, device)) if draft_model is not None else None
+    if draft_model is not None:
+        _same_tokens(tokenizer, load_tokenizer(draft_model))
+    return Engine(
+        target,
+        choose_drafter(drafter, target, draft),
+        rule,
+        tokenizer=tokenizer,
+        eos=end_tokens(loaded, tokenizer),
+        **options,
+    )
+
+
+def load_model(name: str, dtype: str = "float32", device: str = "cpu") -> Any:
+    """A transformers model in evaluation mode. Weights in safetensors only: pickles are refused."""
+    from transformers import AutoModelForCausalLM
+
+    if dtype not in DTYPES:
+        raise unknown("dtype", dtype, DTYPES)
+    place = _place(name)
+    try:
+        model = AutoModelForCausalLM.from_pretrained(
+            place, dtype=DTYPES[dtype], attn_implementation="sdpa", use_safetensors=True
+        )
+    except (OSError, ValueError) as error:
+        raise _not_loaded("model", name, error) from error
+    return model.to(device).eval()
+
+
+def load_tokenizer(name: str) -> Any:
+    """The tokenizer of a model folder or hub name."""
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(_place(name))
+    except (OSError, ValueError) as error:
+        raise _not_loaded("tokenizer", name, error) from error
+
+
+def end_tokens(model: Any, tokenizer: Any) -> Collection[int]:
+    """Tokens that end a text: the generation config's, else the tokenizer's."""
+    ends = model.generation_config.eos_token_id
+    if ends is None:
+        ends = tokenizer.eos_token_id
+    if ends is None:
+        return ()
+    return tuple(ends) if isinstance(ends, (list, tuple)) else (int(ends),)
+
+
+def chat_tokens(tokenizer: Any, message: str) -> list[int]:
+    """Tokens of one user message in the model's chat format; plain text where the model has none."""
+    if tokenizer.chat_template is None:
+        return list(tokenizer(message)["input_ids"])
+    chat = [{"role": "user", "content": message}]
+    return list(
+        tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=True)["input_ids"]
+    )
+
+
+def _place(name: str) -> str:
+    if name == "default":
+        return default_model()
+    if (name.startswith((".", "/", "~")) or name.count("/") > 1) and not Path(name).expanduser().is_dir():
+        raise SpecproofError(f"no model folder at {name!r}; give a folder, a hub name, or 'default'")
+    return str(Path(name).expanduser()) if Path(name).expanduser().is_dir() else name
+
+
+def _not_loaded(kind: str, name: str, error: Exception) -> SpecproofError:
+    reason = str(error).strip().splitlines()[0]
+    return SpecproofError(
+        f"cannot load the {kind} of {name!r}: {reason} (give a folder, a hub name, or 'default')"
+    )
+
+
+def _same_tokens(target: Any, draft: Any) -> None:
+    """Raise unless both tokenizers give the same text the same number, naming the first that differs."""
+    ours, theirs = target.get_vocab(), draft.get_vocab()
+    for text, number in sorted(ours.items(), key=lambda item: item[1]):
+        if theirs.get(text) != number:
+            raise SpecproofError(
+                f"the draft model's tokenizer differs from the target's: token {number} {text!r} is "
+                f"{theirs.get(text, 'absent')} there; give a draft model with the target's tokenizer"
+            )

@@ -1,0 +1,99 @@
+"""Verification rules: RULES, the one table, and how a rule refuses what it is not lossless for.
+
+A rule is a pure function from target rows and a draft to a law. It has no randomness, no end-of-text, no
+cache and no sampling parameters; `draw` turns its law into an outcome. Importing this table loads no torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from specproof.errors import SpecproofError, unknown
+from specproof.types import Draft, Drafter, Drawn, Law
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+ANY_DRAW: tuple[Drawn, ...] = ("iid", "without_replacement", "point")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """An entry of RULES; calling it checks the draft and returns the law.
+
+    Attributes:
+        name: the key in RULES; also the module that holds the torch rule, and its specification in `spec`.
+        lossless: whether the output law is the target's for every draft that it accepts.
+        draws: ways of drawing for which that holds.
+        trees: whether it takes trees; otherwise chains only.
+        paper: where it comes from.
+    """
+
+    name: str
+    lossless: bool
+    draws: tuple[Drawn, ...]
+    trees: bool
+    paper: str
+
+    def __call__(self, target: Tensor, draft: Draft) -> Law:
+        """The law of one verification; target rows are [B, N+1, V]."""
+        self.check(draft.drawn, all(tree.is_chain for tree in draft.trees))
+        if draft.tokens.shape[1] == 0:
+            # Every rule's law of an empty draft, at no cost: plain decoding goes through here.
+            return Law(target.new_ones(len(target), 1), lambda at: target[:, 0])
+        law: Law = self.law(target, draft)
+        return law
+
+    @cached_property
+    def law(self) -> Callable[[Tensor, Draft], Law]:
+        """The batched torch rule, unchecked."""
+        return getattr(import_module(f"specproof.rules.{self.name}"), self.name)  # type: ignore[no-any-return]
+
+    @cached_property
+    def spec(self) -> Callable[..., Any]:
+        """The scalar specification over an abstract number (see `spec.numbers`)."""
+        return getattr(import_module(f"specproof.rules.spec.{self.name}"), self.name)  # type: ignore[no-any-return]
+
+    def accepts(self, drawn: Drawn, chain: bool) -> bool:
+        """Whether the rule is made for drafts that were drawn like this."""
+        return drawn in self.draws and (chain or self.trees)
+
+    def check(self, drawn: Drawn, chain: bool) -> None:
+        """Raise unless the rule accepts such drafts; the error says which rules do."""
+        if not self.accepts(drawn, chain):
+            shape = "chains" if chain else "trees"
+            fitting = ", ".join(rule.name for rule in RULES.values() if rule.accepts(drawn, chain)) or "none"
+            raise SpecproofError(
+                f"rule {self.name!r} does not take {drawn} {shape}; rules that do: {fitting}"
+            )
+
+
+RULES: dict[str, Rule] = {
+    rule.name: rule
+    for rule in (
+        Rule(
+            "rejection", True, ("iid", "point"), False, "Leviathan et al. 2023, 2.3; Chen et al. 2023, alg. 2"
+        ),
+        Rule("block", True, ("iid", "point"), False, "Sun et al. 2024 (2403.10444), alg. 2"),
+        Rule("walk", True, ANY_DRAW, True, "Miao et al. 2023 (2305.09781), naive sampling; EAGLE-2 trees"),
+    )
+}
+
+
+def choose_rule(name: str, drafter: Drafter) -> Rule:
+    """The rule of that name, or for "auto" the one that accepts most of what the drafter draws.
+
+    Raises:
+        SpecproofError: no such rule, or the rule is not lossless for this drafter's draws.
+    """
+    if name == "auto":
+        # The target walk is optimal for point drafts, block verification for sampled chains.
+        return RULES["block" if drafter.drawn == "iid" and drafter.chains else "walk"]
+    if name not in RULES:
+        raise unknown("rule", name, ["auto", *RULES])
+    RULES[name].check(drafter.drawn, drafter.chains)
+    return RULES[name]

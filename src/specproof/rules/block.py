@@ -1,0 +1,43 @@
+"""Block verification: judge the drafted block jointly; never accepts less than token by token."""
+
+import torch
+from torch import Tensor
+
+from specproof.rules.rows import drawn_rows, nodes, normalised, pick, ratio, token_mass
+from specproof.types import Draft, Law
+
+
+def block(target: Tensor, draft: Draft) -> Law:
+    """Law of block verification on chains; target is [B, N+1, V].
+
+    With weight 1 at the root and weight_i = min(1, weight_{i-1} · target/draft of token i), a block that may
+    end at node i does so with probability left / (left + 1 - weight_i), where left is the mass of
+    (weight_i · target - draft)⁺ at that node. The longest end that passes is taken.
+
+    Source: Sun et al. 2024 (2403.10444), algorithm 2.
+    """
+    drawn = drawn_rows(target, draft)
+    weight = _weights(target, drawn, draft)  # [B, N+1]
+    left = (weight[..., None] * target - drawn).clamp(min=0).sum(-1)
+    miss = 1 - weight
+    # left = miss = 0 only where weight is 1 and the rows are equal: the block may surely go that far.
+    passes = torch.where(left + miss > 0, left / (left + miss), 1)
+    # The root always passes; padding never does.
+    passes = torch.cat([torch.ones_like(passes[:, :1]), passes[:, 1:] * nodes(draft)], 1)
+    later = (1 - passes).flip(1).cumprod(1).flip(1)  # no end at row i or later passes
+    stop = passes * torch.cat([later[:, 1:], torch.ones_like(later[:, :1])], 1)
+
+    def extra(at: Tensor) -> Tensor:
+        row = pick(target, at)
+        return normalised((pick(weight[..., None], at) * row - pick(drawn, at)).clamp(min=0), row)
+
+    return Law(stop, extra)
+
+
+def _weights(target: Tensor, drawn: Tensor, draft: Draft) -> Tensor:
+    """Weight of each node's path, [B, N+1]: the likelihood ratio, capped at 1 at every node on the way."""
+    ratios = ratio(token_mass(target[:, :-1], draft.tokens), token_mass(drawn[:, :-1], draft.tokens))
+    weights = [ratios.new_ones(len(ratios))]
+    for node_ratio in (ratios * nodes(draft)).unbind(1):
+        weights.append((weights[-1] * node_ratio).clamp(max=1))
+    return torch.stack(weights, 1)

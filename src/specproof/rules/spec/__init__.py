@@ -1,0 +1,5 @@
+"""Each rule once more, scalar, for one draft, over an abstract number: to be read, summed and proved.
+
+A specification takes target rows and drawn rows (lists of lists), the tree, the tokens and the numbers to
+compute with. On `fractions.Fraction` it gives exact values; the torch rules are tested against it.
+"""

@@ -1,0 +1,66 @@
+"""Tiny random transformers, float64, built in code: real attention, masks and caches at the size of a toy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from specproof.errors import unknown
+
+# Rows far from uniform, so that a wrong row shows, and far from certain, so that every path weighs.
+_LOGIT_SCALE = 1.2
+
+ARCHITECTURES = ("gpt2", "llama", "qwen2", "qwen3")
+
+
+def tiny_model(
+    architecture: str = "llama",
+    vocabulary: int = 4,
+    seed: int = 0,
+    *,
+    context: int = 64,
+    attention: str = "sdpa",
+) -> Any:
+    """A random decoder-only model of two layers in float64, in evaluation mode.
+
+    Args:
+        architecture: one of ARCHITECTURES.
+        vocabulary: number of tokens.
+        seed: of the weights.
+        context: most positions.
+        attention: transformers' attention implementation.
+    """
+    import transformers as hf
+
+    if architecture not in ARCHITECTURES:
+        raise unknown("architecture", architecture, ARCHITECTURES)
+    common = {"vocab_size": vocabulary, "bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
+    if architecture == "gpt2":
+        sizes = {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": context}
+        config: Any = hf.GPT2Config(**common, **sizes)
+    else:
+        sizes = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4}
+        sizes |= {"num_key_value_heads": 2, "head_dim": 4, "max_position_embeddings": context}
+        kind = {"llama": hf.LlamaConfig, "qwen2": hf.Qwen2Config, "qwen3": hf.Qwen3Config}[architecture]
+        config = kind(**common, **sizes, tie_word_embeddings=False)
+    state = torch.random.get_rng_state()
+    torch.manual_seed(seed)
+    try:
+        model = hf.AutoModelForCausalLM.from_config(config, attn_implementation=attention).double().eval()
+        # Fresh weights are so small that positions and history hardly matter.
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                torch.nn.init.normal_(parameter, std=parameter.shape[-1] ** -0.5)
+        with torch.no_grad():
+            model.get_output_embeddings().weight.mul_(_LOGIT_SCALE)
+    finally:
+        torch.random.set_rng_state(state)
+    return model
+
+
+@torch.no_grad()
+def recomputed_logits(model: Any, tokens: list[int]) -> torch.Tensor:
+    """Next-token logits [V] with no cache and no batch: the reference for everything cached."""
+    logits: torch.Tensor = model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0, -1]
+    return logits

@@ -28,7 +28,8 @@ class Instance:
         target: next-token rows of the model whose law must come out, for contexts up to the text's end.
         draft: rows that nodes are drawn from; for point drafts, its likeliest tokens are the nodes.
         tree: the shape.
-        drawn: "iid" or "point".
+        drawn: "iid", "without_replacement" or "point". Drafts that would exhaust a row have no probability, so
+            rows need as many tokens with mass as there are siblings.
         length: tokens in the text whose law is computed.
     """
 
@@ -122,6 +123,8 @@ def _enumerate(instance: Instance, length: int) -> Drafts:
             token = rows.argsort(dim=-1, descending=True, stable=True)[:, rank % size]
         else:
             # Every token in turn: repeat all drafts so far V times.
+            if instance.drawn == "without_replacement":
+                rows = _without(rows, tokens[:, [n for n in tree.children(parent) if n < node]])
             token = torch.arange(size).repeat(len(contexts))
             spread = torch.arange(len(contexts)).repeat_interleave(size)
             contexts, tokens, codes = contexts[spread], tokens[spread], [code[spread] for code in codes]
@@ -134,6 +137,12 @@ def _enumerate(instance: Instance, length: int) -> Drafts:
     rows_or_none = None if instance.drawn == "point" else torch.stack(drawn, 1)
     draft = Draft((tree,) * len(contexts), tokens, rows_or_none, instance.drawn)
     return Drafts(contexts, probability, torch.stack(target, 1), draft)
+
+
+def _without(rows: Tensor, taken: Tensor) -> Tensor:
+    """Rows [B, V] without the tokens [B, n] already taken by earlier siblings; zero where none is left."""
+    rest = rows.scatter(-1, taken, 0.0)
+    return torch.nan_to_num(rest / rest.sum(-1, keepdim=True))
 
 
 def _extend(drafts: Drafts, instance: Instance, node: int) -> Tensor:

@@ -125,7 +125,7 @@ class Engine:
             self.drafter.free(left)
 
     def _step(self, requests: list[Request]) -> None:
-        """One round for a batch; drafts one less than there is room, for the extra token fills the last place."""
+        """One round for a batch; drafts one less than there is room, which is left to the extra token."""
         batch = [request.sequence for request in requests]
         budget = [min(self.budget, room(s, self.target.context) - 1) for s in batch]
         times = [perf_counter()]

@@ -31,6 +31,8 @@ class Rule:
         draws: ways of drawing for which that holds.
         trees: whether it takes trees; otherwise chains only.
         paper: where it comes from.
+        dominates: rules that never accept more in expectation on the same draft (all exact, see `audit.exact`).
+        usable: whether an engine may use it; false for published rules that are unsound.
     """
 
     name: str
@@ -38,6 +40,8 @@ class Rule:
     draws: tuple[Drawn, ...]
     trees: bool
     paper: str
+    dominates: tuple[str, ...] = ()
+    usable: bool = True
 
     def __call__(self, target: Tensor, draft: Draft) -> Law:
         """The law of one verification; target rows are [B, N+1, V]."""
@@ -78,7 +82,7 @@ RULES: dict[str, Rule] = {
         Rule(
             "rejection", True, ("iid", "point"), False, "Leviathan et al. 2023, 2.3; Chen et al. 2023, alg. 2"
         ),
-        Rule("block", True, ("iid", "point"), False, "Sun et al. 2024 (2403.10444), alg. 2"),
+        Rule("block", True, ("iid", "point"), False, "Sun et al. 2024 (2403.10444), alg. 2", ("rejection",)),
         Rule("walk", True, ANY_DRAW, True, "Miao et al. 2023 (2305.09781), naive sampling; EAGLE-2 trees"),
     )
 }

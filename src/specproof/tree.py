@@ -24,9 +24,7 @@ class Tree:
     def __post_init__(self) -> None:
         for node, parent in enumerate(self.parents):
             if not -1 <= parent < node:
-                raise SpecproofError(
-                    f"tree {self.parents}: node {node} has parent {parent}; parents come first"
-                )
+                raise SpecproofError(f"tree {self.parents}: node {node} has parent {parent}; parents come first")
 
     def __len__(self) -> int:
         return len(self.parents)

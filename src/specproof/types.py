@@ -33,9 +33,7 @@ class SamplingParams:
     top_p: float = field(default=1.0, metadata={"help": "keep the smallest set with this much mass"})
     min_p: float = field(default=0.0, metadata={"help": "drop tokens below this share of the largest"})
     max_tokens: int = field(default=128, metadata={"help": "most tokens to generate"})
-    seed: int | None = field(
-        default=None, metadata={"help": "same seed, same text; drawn afresh if not given"}
-    )
+    seed: int | None = field(default=None, metadata={"help": "same seed, same text; drawn afresh if not given"})
     ignore_eos: bool = field(default=False, metadata={"help": "go on after the end-of-text token"})
 
     def __post_init__(self) -> None:

@@ -21,9 +21,7 @@ from specproof.types import Batch, Draft, Output, SamplingParams, TokenSequence
 # Largest difference, in standard deviations of the logits, between a tree scored in one pass and
 # recomputation. Rounding stays far below; a mask or position that is not honoured is of order 1.
 _PROBE_TOLERANCE = 0.2
-_REFUSAL = (
-    "does not run with a tree mask, positions and a cache object; give a model that transformers runs so"
-)
+_REFUSAL = "does not run with a tree mask, positions and a cache object; give a model that transformers runs so"
 
 
 class HFBackend:
@@ -114,9 +112,7 @@ def refuse_state(model: Any) -> None:
         )
     attention = config._attn_implementation
     if attention not in ("sdpa", "eager"):
-        raise SpecproofError(
-            f"attention {attention!r} takes no tree mask; load with attn_implementation='sdpa'"
-        )
+        raise SpecproofError(f"attention {attention!r} takes no tree mask; load with attn_implementation='sdpa'")
 
 
 def _probe(backend: HFBackend) -> float:

@@ -82,9 +82,7 @@ class TableBackend:
         """See `Backend.forward`; logits are logarithms of the table's rows."""
         width = draft.tokens.shape[1]
         rows = torch.ones(len(batch), width + 1, self.vocabulary, dtype=torch.float64)
-        for b, (sequence, tree, tokens) in enumerate(
-            zip(batch, draft.trees, draft.tokens.tolist(), strict=True)
-        ):
+        for b, (sequence, tree, tokens) in enumerate(zip(batch, draft.trees, draft.tokens.tolist(), strict=True)):
             for node in range(start - 1, len(tree)):
                 drafted = [tokens[i] for i in tree.path(node)]
                 rows[b, node + 1] = self.model.row(sequence.tokens + drafted)

@@ -39,9 +39,7 @@ def _packaged_gguf() -> Path | None:
     spec = find_spec(_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         return None
-    return next(
-        (file for place in spec.submodule_search_locations for file in Path(place).glob("*.gguf")), None
-    )
+    return next((file for place in spec.submodule_search_locations for file in Path(place).glob("*.gguf")), None)
 
 
 def _convert(gguf: Path, folder: Path) -> None:

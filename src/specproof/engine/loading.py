@@ -100,9 +100,7 @@ def chat_tokens(tokenizer: Any, message: str) -> list[int]:
     if tokenizer.chat_template is None:
         return list(tokenizer(message)["input_ids"])
     chat = [{"role": "user", "content": message}]
-    return list(
-        tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=True)["input_ids"]
-    )
+    return list(tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=True)["input_ids"])
 
 
 def _place(name: str) -> str:

@@ -90,9 +90,7 @@ def check_prompt(prompt: str | Sequence[int], tokenizer: Any, target: Backend) -
     """
     if isinstance(prompt, str):
         if tokenizer is None:
-            raise SpecproofError(
-                "a text prompt needs a tokenizer; give tokens, or an engine with a tokenizer"
-            )
+            raise SpecproofError("a text prompt needs a tokenizer; give tokens, or an engine with a tokenizer")
         tokens = list(tokenizer(prompt)["input_ids"])
     else:
         tokens = [int(token) for token in prompt]

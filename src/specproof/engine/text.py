@@ -43,7 +43,5 @@ class Detokenizer:
         return self._decode(self._tokens[self._start :])[len(before) :]
 
     def _decode(self, tokens: list[int]) -> str:
-        text: str = self.tokenizer.decode(
-            tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False
-        )
+        text: str = self.tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         return text

@@ -71,17 +71,13 @@ class Rule:
         if not self.accepts(drawn, chain):
             shape = "chains" if chain else "trees"
             fitting = ", ".join(rule.name for rule in RULES.values() if rule.accepts(drawn, chain)) or "none"
-            raise SpecproofError(
-                f"rule {self.name!r} does not take {drawn} {shape}; rules that do: {fitting}"
-            )
+            raise SpecproofError(f"rule {self.name!r} does not take {drawn} {shape}; rules that do: {fitting}")
 
 
 RULES: dict[str, Rule] = {
     rule.name: rule
     for rule in (
-        Rule(
-            "rejection", True, ("iid", "point"), False, "Leviathan et al. 2023, 2.3; Chen et al. 2023, alg. 2"
-        ),
+        Rule("rejection", True, ("iid", "point"), False, "Leviathan et al. 2023, 2.3; Chen et al. 2023, alg. 2"),
         Rule("block", True, ("iid", "point"), False, "Sun et al. 2024 (2403.10444), alg. 2", ("rejection",)),
         Rule("walk", True, ANY_DRAW, True, "Miao et al. 2023 (2305.09781), naive sampling; EAGLE-2 trees"),
     )

@@ -9,9 +9,7 @@ def block(number: Numbers, target: list[Row], drawn: list[Row], tree: Tree, toke
     assert tree.is_chain
     weight: Number = 1
     passes: list[Number] = [1]
-    following: list[Row] = (
-        [normalised(number, excess(number, target[0], drawn[0]), target[0])] if tokens else []
-    )
+    following: list[Row] = [normalised(number, excess(number, target[0], drawn[0]), target[0])] if tokens else []
     for i, token in enumerate(tokens[:-1], start=1):
         weight = number.minimum(1, weight * target[i - 1][token] / drawn[i - 1][token])
         gap = excess(number, [weight * p for p in target[i]], drawn[i])

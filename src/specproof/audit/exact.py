@@ -65,7 +65,7 @@ def text_law(rule: RuleFunction, instance: Instance) -> TextLaw:
     after: dict[int, Tensor] = {total: torch.ones(size**total, 1, dtype=torch.float64)}
     accepted = 0.0
     for length in range(total - 1, -1, -1):
-        drafts = _enumerate(instance, length)
+        drafts = enumerate_drafts(instance, length)
         law = rule(drafts.target, drafts.draft)
         left = total - length
         out = torch.zeros(size**length, size**left, dtype=torch.float64)
@@ -109,7 +109,8 @@ class Drafts(NamedTuple):
     draft: Draft
 
 
-def _enumerate(instance: Instance, length: int) -> Drafts:
+def enumerate_drafts(instance: Instance, length: int) -> Drafts:
+    """Every draft that can follow any context of `length` tokens."""
     size, tree = instance.target.vocabulary, instance.tree
     contexts = torch.arange(size**length)
     probability = torch.ones(len(contexts), dtype=torch.float64)

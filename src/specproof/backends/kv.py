@@ -121,7 +121,7 @@ class KVStore:
             accepted = [row.tokens[node] for node in scored]
             row.kept, row.pending, row.tokens = base + len(scored), 0, None
             assert sequence.tokens[base : row.kept] == accepted, "kept entries are not the committed tokens"
-        self._move(moves)
+        self.move(moves)
 
     def free(self, batch: Batch) -> None:
         """Forget these sequences; the last row moves into each gap."""
@@ -145,7 +145,8 @@ class KVStore:
         for store in (*self._keys, *self._values):
             store.zero_()
 
-    def _move(self, moves: list[tuple[int, int, int]]) -> None:
+    def move(self, moves: Sequence[tuple[int, int, int]]) -> None:
+        """Copy entries within rows: (row, from slot, to slot) each, all at once."""
         if not moves:
             return
         rows, source, goal = torch.tensor(moves, device=self.device).T

@@ -9,7 +9,7 @@ import torch
 from specproof.errors import unknown
 
 # Rows far from uniform, so that a wrong row shows, and far from certain, so that every path weighs.
-_LOGIT_SCALE = 1.2
+_LOGIT_SCALE = 0.9
 
 ARCHITECTURES = ("gpt2", "llama", "qwen2", "qwen3")
 

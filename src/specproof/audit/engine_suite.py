@@ -1,0 +1,83 @@
+"""The exact engine audit as a suite: rules x drafters x sampling parameters on a tiny transformer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from specproof.audit.engine_exact import audit_engine
+from specproof.audit.enumerate import EnumeratingNoise
+from specproof.audit.mutants import MUTANTS
+from specproof.audit.report import EngineResult
+from specproof.backends.hf import HFBackend
+from specproof.drafters.model import ModelDrafter
+from specproof.drafters.ngram import NgramDrafter
+from specproof.drafters.none import NoDrafter
+from specproof.engine.engine import Engine
+from specproof.errors import unknown
+from specproof.rules import RULES, choose_rule
+from specproof.testing.tiny import recomputed_logits, tiny_model
+from specproof.types import Drafter, SamplingParams
+
+PROMPT = (1, 0, 1)
+VOCABULARY = 4
+END = 0  # one of the tokens ends the text, so that stopping is in the law too
+PARAMS = (
+    SamplingParams(temperature=1.0, max_tokens=3),
+    SamplingParams(temperature=0.7, top_k=3, top_p=0.9, max_tokens=4),
+)
+
+
+def audit_engines(
+    rules: Sequence[str] = (),
+    drafters: Sequence[str] = (),
+    *,
+    architecture: str = "llama",
+    params: Sequence[SamplingParams] = PARAMS,
+) -> Iterator[tuple[SamplingParams, EngineResult]]:
+    """Audit every combination that is allowed; all rules and drafters if none are named."""
+    for setting in params:
+        for drafter in drafters or tuple(_DRAFTERS):
+            for rule in rules or tuple(RULES):
+                engine = _engine(drafter, rule, architecture)
+                if engine is not None:
+                    yield setting, _audit(engine, (rule, drafter), setting, architecture)
+
+
+def audit_mutants(architecture: str = "llama") -> Iterator[tuple[str, EngineResult]]:
+    """The same audit on engines with a planted fault; every result should be NOT LOSSLESS."""
+    for mutant in MUTANTS.values():
+        engine = _engine("model", "rejection", architecture)
+        assert engine is not None
+        faulty = mutant.plant(engine)
+        yield mutant.description, _audit(faulty, (f"rejection [{mutant.name}]", "model"), PARAMS[0], architecture)
+
+
+def _audit(engine: Engine, names: tuple[str, str], params: SamplingParams, architecture: str) -> EngineResult:
+    model = tiny_model(architecture, VOCABULARY, seed=0)
+    replay = f"specproof audit engine --exact --rule {names[0]} --drafter {names[1]} --architecture {architecture}"
+    return audit_engine(
+        engine, lambda tokens: recomputed_logits(model, tokens), list(PROMPT), params, names=names, replay=replay
+    )
+
+
+def _model_drafter(architecture: str) -> Drafter:
+    # Another seed: a draft that differs from its target everywhere.
+    return ModelDrafter(HFBackend(tiny_model(architecture, VOCABULARY, seed=1)), length=2)
+
+
+_DRAFTERS: dict[str, Callable[[str], Drafter]] = {
+    "none": lambda _: NoDrafter(),
+    "ngram": lambda _: NgramDrafter(shortest=1),
+    "model": _model_drafter,
+}
+
+
+def _engine(drafter: str, rule: str, architecture: str) -> Engine | None:
+    """An engine to be audited; None for a rule that does not take what the drafter draws."""
+    if drafter not in _DRAFTERS:
+        raise unknown("drafter", drafter, _DRAFTERS)
+    made = _DRAFTERS[drafter](architecture)
+    if rule in RULES and not RULES[rule].accepts(made.drawn, made.chains):
+        return None
+    target = HFBackend(tiny_model(architecture, VOCABULARY, seed=0))
+    return Engine(target, made, choose_rule(rule, made), eos=(END,), max_batch=256, noise=EnumeratingNoise())

@@ -1,0 +1,117 @@
+"""The exact audit of a rule of RULES: random instances, its specification, and its known values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import islice
+
+import torch
+from torch import Tensor
+
+from specproof.audit.exact import Drafts, Instance, enumerate_drafts, target_law, text_law, tv
+from specproof.audit.golden import GOLDEN, Golden
+from specproof.audit.report import RuleResult
+from specproof.backends.table import TableModel
+from specproof.rules import Rule
+from specproof.rules.spec.numbers import EXACT
+from specproof.tree import Tree
+from specproof.types import Draft
+
+CHAINS = tuple(Tree.chain(length) for length in (1, 2, 3))
+TREES = (*map(Tree.levels, ((2,), (2, 1), (1, 2), (2, 2))), Tree((-1, 0, -1, 1)))
+
+
+def audit_rule(rule: Rule, instances: int = 300, seed: int = 0) -> RuleResult:
+    """Audit a rule exactly.
+
+    Args:
+        rule: from RULES.
+        instances: how many random settings are enumerated, spread over draws and shapes that it accepts.
+        seed: of the random rows; the same seed gives the same instances.
+    """
+    distance = disagreement = 0.0
+    for instance in islice(random_instances(rule, seed), instances):
+        distance = max(distance, tv(text_law(rule, instance).law, target_law(instance)))
+        disagreement = max(disagreement, spec_difference(rule, enumerate_drafts(instance, 0)))
+    golden = tuple((g.case, float(g.accepted), _accepted(rule, g)) for g in GOLDEN if g.rule == rule.name)
+    replay = f"specproof audit rule {rule.name} --instances {instances} --seed {seed}"
+    return RuleResult(rule.name, instances, distance, disagreement, golden, replay)
+
+
+def random_instances(rule: Rule, seed: int) -> Iterator[Instance]:
+    """Settings without end: rows that depend on the context, some with zero-mass tokens, some degenerate."""
+    generator = torch.Generator().manual_seed(seed)
+    shapes = [
+        (drawn, tree) for drawn in rule.draws for tree in CHAINS + TREES if rule.accepts(drawn, tree.is_chain)
+    ]
+    while True:
+        for drawn, tree in shapes:
+            # Two more tokens than one round can accept: at least two rounds, and a text cut inside a block.
+            length = max(tree.depths) + 2
+            for pair in _pairs(3, length, generator, exhaustible=drawn == "without_replacement"):
+                yield Instance(*pair, tree, drawn, length)
+
+
+def _pairs(
+    size: int, length: int, generator: torch.Generator, exhaustible: bool
+) -> Iterator[tuple[TableModel, TableModel]]:
+    def model(zeros: float) -> TableModel:
+        return TableModel.random(size, length - 1, generator, zeros)
+
+    target = model(0.3)
+    yield model(0.0), model(0.0)
+    yield target, model(0.0)
+    yield (
+        target,
+        TableModel(tuple(level.roll(1, -1) for level in target.levels)) if not exhaustible else model(0.0),
+    )
+    if not exhaustible:  # rows with one token cannot give two siblings
+        yield target, model(0.5)
+        yield target, target
+        yield model(1.0), model(0.3)
+
+
+def spec_difference(rule: Rule, drafts: Drafts) -> float:
+    """Largest difference between the torch law and the specification on `Fraction`, over given drafts."""
+    law = rule(drafts.target, drafts.draft)
+    following = torch.stack([law.next(torch.full((len(law.stop),), row)) for row in range(law.stop.shape[1])], 1)
+    worst = 0.0
+    for b in range(len(law.stop)):
+        if drafts.probability[b] == 0:
+            continue
+        spec = rule.spec(EXACT, *_scalars(drafts.target[b], drafts.draft, b))
+        for row, (stop, token_law) in enumerate(zip(spec.stop, spec.next, strict=True)):
+            worst = max(worst, abs(float(stop) - float(law.stop[b, row])))
+            if stop > 0:  # a law that is never drawn from is anybody's choice
+                expected = torch.tensor([float(mass) for mass in token_law], dtype=torch.float64)
+                worst = max(worst, float((expected - following[b, row]).abs().max()) * float(stop))
+    return worst
+
+
+def _scalars(
+    target: Tensor, draft: Draft, b: int
+) -> tuple[list[list[Fraction]], list[list[Fraction]], Tree, list[int]]:
+    """Arguments of a specification for draft b: rows as exact fractions that sum to 1."""
+    tree, tokens = draft.trees[b], draft.tokens[b].tolist()
+    if draft.rows is not None:
+        drawn = [_fractions(row) for row in draft.rows[b]]
+    else:
+        # A point draft was drawn from a one-hot row.
+        drawn = [[Fraction(0)] * target.shape[-1] for _ in range(len(tree) + 1)]
+        for token, parent in zip(tokens, tree.parents, strict=True):
+            drawn[parent + 1][token] = Fraction(1)
+    return [_fractions(row) for row in target], drawn, tree, tokens
+
+
+def _fractions(row: Tensor) -> list[Fraction]:
+    exact = [Fraction(mass) for mass in row.tolist()]
+    return [mass / sum(exact) for mass in exact]
+
+
+def _accepted(rule: Rule, golden: Golden) -> float:
+    """Expected accepted nodes in one round for constant rows."""
+    target, draft = (TableModel.constant([float(mass) for mass in row]) for row in golden.rows)
+    return text_law(
+        rule, Instance(target, draft, golden.tree, rule.draws[0], max(golden.tree.depths) + 1)
+    ).accepted

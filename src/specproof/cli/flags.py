@@ -1,0 +1,54 @@
+"""Flags that several commands share; sampling flags are derived from the fields of SamplingParams."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import fields
+from typing import Any
+
+from specproof.types import SamplingParams
+
+# What a field's annotation is read as; `from __future__ import annotations` keeps them as text.
+_READ: dict[str, Any] = {"float": float, "int": int, "int | None": int}
+
+
+def add_sampling_flags(parser: argparse.ArgumentParser) -> None:
+    """One flag for each field of SamplingParams, with its default and help."""
+    group = parser.add_argument_group("sampling")
+    for field in fields(SamplingParams):
+        flag = "--" + field.name.replace("_", "-")
+        text = field.metadata["help"]
+        if field.type == "bool":
+            group.add_argument(flag, action="store_true", help=text)
+        else:
+            shown = "" if field.default is None else f" (default {field.default})"
+            group.add_argument(
+                flag, type=_READ[str(field.type)], default=field.default, help=text + shown, metavar="N"
+            )
+
+
+def sampling_from(args: argparse.Namespace) -> SamplingParams:
+    """The parameters that the flags ask for."""
+    return SamplingParams(**{field.name: getattr(args, field.name) for field in fields(SamplingParams)})
+
+
+def add_model_flags(parser: argparse.ArgumentParser) -> None:
+    """Which model, and how it is run."""
+    group = parser.add_argument_group("model")
+    group.add_argument(
+        "--model", default="default", help="folder, hub name, or 'default' (SmolLM2-135M-Instruct)", metavar="NAME"
+    )
+    group.add_argument("--dtype", default="float32", help="float32 (default), bfloat16, float16 or float64")
+    group.add_argument("--device", default="cpu", help="where the models live, in torch's words (default cpu)")
+    group.add_argument("--threads", type=int, default=None, help="processor threads (default: torch's choice)")
+
+
+def prepare_torch(args: argparse.Namespace) -> None:
+    """Thread count, and no progress bars or advice from libraries between our own lines."""
+    import torch
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    if args.threads is not None:
+        torch.set_num_threads(max(1, args.threads))

@@ -1,0 +1,50 @@
+"""Shared fixtures: tiny models in float64, and a model folder with a tokenizer, all built in code."""
+
+import pytest
+import torch
+
+from specproof.testing.tiny import tiny_model
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _threads():
+    # Tiny matrices: more threads only wait for one another.
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def word_tokenizer():
+    """One token a word; token 0 ends a text."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    words = ["<end>", "a", "b", "c", "d", "e", "f", "g"]
+    inner = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<end>"))
+    inner.pre_tokenizer = pre_tokenizers.Whitespace()
+    return PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="<end>", unk_token="<end>")
+
+
+@pytest.fixture(scope="session")
+def model_folder(tmp_path_factory, word_tokenizer):
+    """A folder with a tiny Llama of eight tokens, as `save_pretrained` leaves it."""
+    return _save(tmp_path_factory.mktemp("model"), word_tokenizer, vocabulary=8, seed=0)
+
+
+@pytest.fixture(scope="session")
+def draft_folder(tmp_path_factory, word_tokenizer):
+    """Another tiny Llama with the same tokenizer."""
+    return _save(tmp_path_factory.mktemp("draft"), word_tokenizer, vocabulary=8, seed=1)
+
+
+@pytest.fixture(scope="session")
+def wider_folder(tmp_path_factory, word_tokenizer):
+    """A tiny Llama with another vocabulary."""
+    return _save(tmp_path_factory.mktemp("wider"), word_tokenizer, vocabulary=9, seed=1)
+
+
+def _save(folder, tokenizer, vocabulary, seed):
+    model = tiny_model("llama", vocabulary, seed, context=32)
+    model.generation_config.eos_token_id = 0
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return str(folder)

@@ -59,13 +59,18 @@ def test_files_functions_and_parameter_lists_are_small(path):
         if isinstance(node, ast.FunctionDef):
             assert node.end_lineno - node.lineno < 60, f"{node.name} is long"
             arguments = node.args.posonlyargs + node.args.args
-            assert len([a for a in arguments if a.arg not in ("self", "cls")]) <= 6, f"{node.name} takes many arguments"
+            assert len([a for a in arguments if a.arg not in ("self", "cls")]) <= 6, (
+                f"{node.name} takes many arguments"
+            )
 
 
 @pytest.mark.parametrize(
     "command",
-    ["import specproof", "import specproof.rules, specproof.drafters, specproof.backends"]
-    + ["from specproof.cli.main import build_parser; build_parser().format_help()"],
+    [
+        "import specproof",
+        "import specproof.rules, specproof.drafters, specproof.backends",
+        "from specproof.cli.main import build_parser; build_parser().format_help()",
+    ],
 )
 def test_import_and_help_load_no_torch(command):
     code = f"{command}; import sys; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"

@@ -40,7 +40,13 @@ def test_every_edge_of_a_row_falls_on_the_right_side():
 
 def test_a_key_gives_one_number_and_every_part_of_it_counts():
     key = Key(7, 3, STOP, 0)
-    others = [Key(8, 3, STOP, 0), Key(7, 4, STOP, 0), Key(7, 3, EXTRA, 0), Key(7, 3, PROPOSE, 0), Key(7, 3, STOP, 1)]
+    others = [
+        Key(8, 3, STOP, 0),
+        Key(7, 4, STOP, 0),
+        Key(7, 3, EXTRA, 0),
+        Key(7, 3, PROPOSE, 0),
+        Key(7, 3, STOP, 1),
+    ]
     assert uniform(key) == uniform(Key(7, 3, STOP, 0))
     assert len({uniform(k) for k in [key, *others]}) == 6
 

@@ -35,7 +35,9 @@ def reference(logits, params):
     spread=st.sampled_from([0.0, 0.3, 5.0]),
 )
 def test_every_mix_of_filters_gives_the_law_of_transformers(temperature, top_k, top_p, min_p, seed, spread):
-    logits = torch.randn(3, 700, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) * max(spread, 1e-3)
+    logits = torch.randn(3, 700, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) * max(
+        spread, 1e-3
+    )
     params = SamplingParams(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
     assert torch.allclose(warp(logits, params), reference(logits, params), atol=1e-12)
 
@@ -106,8 +108,18 @@ def test_a_row_without_a_finite_logit_is_an_error():
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("temperature", -0.1), ("temperature", float("nan")), ("temperature", float("inf")), ("top_p", 0.0)]
-    + [("top_p", 1.1), ("top_k", -1), ("min_p", -0.1), ("min_p", 1.5), ("max_tokens", -1), ("seed", -1)],
+    [
+        ("temperature", -0.1),
+        ("temperature", float("nan")),
+        ("temperature", float("inf")),
+        ("top_p", 0.0),
+        ("top_p", 1.1),
+        ("top_k", -1),
+        ("min_p", -0.1),
+        ("min_p", 1.5),
+        ("max_tokens", -1),
+        ("seed", -1),
+    ],
 )
 def test_parameters_outside_their_range_are_refused_by_name(field, value):
     with pytest.raises(SpecproofError, match=f"{field}="):

@@ -123,7 +123,9 @@ def test_m2_rows_from_before_the_filter():
     drawn = TableModel.constant([4 / 7, 3 / 7, 0.0, 0.0])
 
     def rule(t, d):
-        return RULES["rejection"](t, replace(d, rows=torch.tensor([0.4, 0.3, 0.2, 0.1]).double().expand_as(d.rows)))
+        return RULES["rejection"](
+            t, replace(d, rows=torch.tensor([0.4, 0.3, 0.2, 0.1]).double().expand_as(d.rows))
+        )
 
     law, distance = emitted(rule, target, drawn)
     assert law == pytest.approx([0.5714, 0.4286, 0, 0], abs=1e-4)
@@ -149,7 +151,10 @@ def test_last_ratio_uncapped_in_block_verification():
 
     def rule(t, d):
         right = RULES["block"](t, d)
-        ratios = t[:, :-1].gather(-1, d.tokens[..., None])[..., 0] / d.rows[:, :-1].gather(-1, d.tokens[..., None])[..., 0]
+        ratios = (
+            t[:, :-1].gather(-1, d.tokens[..., None])[..., 0]
+            / d.rows[:, :-1].gather(-1, d.tokens[..., None])[..., 0]
+        )
         last = ratios.prod(1).clamp(max=1)
         stop = right.stop.clone()
         earlier = stop[:, :-1].sum(1)

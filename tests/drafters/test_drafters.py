@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from specproof.audit.mutants import StaleBackend
 from specproof.backends.hf import HFBackend
 from specproof.backends.table import TableBackend, TableModel
 from specproof.drafters import choose_drafter
@@ -52,16 +53,6 @@ def test_a_table_as_drafter_conforms(target):
     check_drafter(lambda: ModelDrafter(TableBackend(table), length=3), target)
 
 
-class StaleDrafter(ModelDrafter):
-    """Believes that everything it scored was accepted."""
-
-    def observe(self, batch, steps, output):
-        for row in self.backend.store.rows:
-            if row.tokens is not None:
-                row.kept = min(row.used, len(row.sequence.tokens) - 1)
-                row.pending, row.tokens = 0, None
-
-
 class ColderDrafter(ModelDrafter):
     """Claims rows of another temperature than it draws from."""
 
@@ -73,7 +64,7 @@ class ColderDrafter(ModelDrafter):
         return replace(draft, rows=colder / colder.sum(-1, keepdim=True).clamp(min=1e-9))
 
 
-class GreedyDrafter(ModelDrafter):
+class EagerDrafter(ModelDrafter):
     """Exceeds its budget."""
 
     def draft(self, batch, budget, noise):
@@ -82,12 +73,17 @@ class GreedyDrafter(ModelDrafter):
 
 @pytest.mark.parametrize(
     ("faulty", "message"),
-    [(StaleDrafter, "differ"), (ColderDrafter, "rows say"), (GreedyDrafter, "for a budget of")],
+    [
+        (lambda backend: ModelDrafter(StaleBackend(backend), length=3), "differ"),
+        (lambda backend: ColderDrafter(backend, length=3), "rows say"),
+        (lambda backend: EagerDrafter(backend, length=4), "for a budget of"),
+    ],
+    ids=["a stale cache", "rows of another temperature", "too many nodes"],
 )
 def test_the_conformance_call_sees_faulty_drafters(faulty, message, target):
     model = tiny_model("llama", 5, seed=1)
     with pytest.raises(AssertionError, match=message):
-        check_drafter(lambda: faulty(HFBackend(model), length=4), target)
+        check_drafter(lambda: faulty(HFBackend(model)), target)
 
 
 def test_ngram_prefers_the_longest_suffix_then_the_latest():
@@ -120,7 +116,9 @@ def test_ngram_respects_its_budget():
 def test_b37_a_draft_model_stops_at_its_own_context():
     """Field case B37: no position at or above the drafter's limit is scored (GPT-2 would raise)."""
     drafter = ModelDrafter(HFBackend(tiny_model("gpt2", 5, context=12)), length=5)
-    sizes = {n: len(drafter.draft([sequence([1] * n)], [9], CounterNoise()).trees[0]) for n in (1, 8, 10, 12, 13, 15)}
+    sizes = {
+        n: len(drafter.draft([sequence([1] * n)], [9], CounterNoise()).trees[0]) for n in (1, 8, 10, 12, 13, 15)
+    }
     assert sizes == {1: 5, 8: 5, 10: 3, 12: 1, 13: 0, 15: 0}
 
 

@@ -55,17 +55,19 @@ def row_off_by_one(engine: Engine) -> Engine:
     return _with(engine, rule=faulty)
 
 
-class _StaleBackend:
+class StaleBackend:
     """A backend that after a rejection leaves the rejected token's entry where the last kept one belongs."""
 
     def __init__(self, inner: HFBackend) -> None:
         self.inner, self.vocabulary, self.context = inner, inner.vocabulary, inner.context
 
     def forward(self, batch: Batch, draft: Draft, start: int = 0) -> Output:
+        """As the backend does."""
         return self.inner.forward(batch, draft, start)
 
     @torch.inference_mode()
     def keep(self, batch: Batch, paths: Sequence[Sequence[int]]) -> None:
+        """As the backend does, and then the fault."""
         store = self.inner.store
         indices = [store.row(sequence) for sequence in batch]
         rejected = [
@@ -77,13 +79,14 @@ class _StaleBackend:
         store.move([(row, slot, slot - 1) for row, slot in rejected])
 
     def free(self, batch: Batch) -> None:
+        """As the backend does."""
         self.inner.free(batch)
 
 
 def stale_cache(engine: Engine) -> Engine:
     """After a rejection the rejected token's cache entry stays, where the last kept one belongs."""
     assert isinstance(engine.target, HFBackend)
-    return _with(engine, target=_StaleBackend(engine.target))
+    return _with(engine, target=StaleBackend(engine.target))
 
 
 class _ColderDrafter(ModelDrafter):

@@ -7,6 +7,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
+from specproof.cli.flags import add_model_flags, prepare_torch
 from specproof.errors import SpecproofError, unknown
 
 
@@ -18,6 +19,7 @@ def add_parser(subparsers: Any) -> None:
     kinds = parser.add_subparsers(metavar="WHAT", required=True)
     _add_rule(kinds)
     _add_engine(kinds)
+    _add_greedy(kinds)
 
 
 def _add_rule(kinds: Any) -> None:
@@ -52,6 +54,21 @@ def _add_engine(kinds: Any) -> None:
     engine.add_argument("--mutants", action="store_true", help="audit engines with a planted fault as well")
     engine.add_argument("--json", action="store_true", help="one JSON document")
     engine.set_defaults(run=run_engine)
+
+
+def _add_greedy(kinds: Any) -> None:
+    greedy = kinds.add_parser(
+        "greedy",
+        help="a real model at temperature 0: speculative text against plain text",
+        description="Decode twenty prompts with and without speculation; texts are equal or part at a near-tie.",
+        allow_abbrev=False,
+    )
+    add_model_flags(greedy)
+    greedy.add_argument("--drafter", default="ngram", help="none, ngram (default) or model", metavar="NAME")
+    greedy.add_argument("--draft-model", default=None, help="folder or name of the smaller model", metavar="NAME")
+    greedy.add_argument("--prompts", type=int, default=20, help="how many of the twenty (default 20)")
+    greedy.add_argument("--max-tokens", type=int, default=128, help="tokens per prompt (default 128)")
+    greedy.set_defaults(run=run_greedy)
 
 
 def run_rule(args: argparse.Namespace) -> int:
@@ -106,3 +123,25 @@ def run_engine(args: argparse.Namespace) -> int:
         }
         print(json.dumps(document, indent=2))
     return 0 if all(result.ok for result in results) and not any(result.ok for _, result in found) else 1
+
+
+def run_greedy(args: argparse.Namespace) -> int:
+    """Compare texts at temperature 0 on a real model."""
+    prepare_torch(args)
+    from specproof.audit.greedy import compare_greedy
+    from specproof.audit.prompts import PROMPTS
+    from specproof.engine.loading import chat_tokens, load_engine
+
+    if not 1 <= args.prompts <= len(PROMPTS):
+        raise SpecproofError(f"--prompts {args.prompts} is not allowed: give 1 to {len(PROMPTS)}")
+    engine = load_engine(
+        args.model, drafter=args.drafter, draft_model=args.draft_model, dtype=args.dtype, device=args.device
+    )
+    prompts = [chat_tokens(engine.tokenizer, text) for text in PROMPTS[: args.prompts]]
+    results = []
+    for result in compare_greedy(engine, prompts, args.max_tokens):
+        results.append(result)
+        print(result, flush=True)
+    equal = sum(result.gap is None for result in results)
+    print(f"{equal} of {len(results)} equal, {sum(r.ok for r in results) - equal} parted at a near-tie")
+    return 0 if all(result.ok for result in results) else 1

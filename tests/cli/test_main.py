@@ -1,0 +1,149 @@
+"""The command line: what it prints, and one line with exit code 2 for every wrong input."""
+
+import json
+
+import pytest
+
+from specproof.cli.main import main
+
+
+def run(capsys, *argv):
+    code = main([str(a) for a in argv])
+    out = capsys.readouterr()
+    return code, out.out, out.err
+
+
+@pytest.fixture
+def generate(capsys, model_folder):
+    return lambda *argv: run(capsys, "generate", "--model", model_folder, "--dtype", "float64", "--raw", *argv)
+
+
+def test_generate_streams_the_text_and_repeats_it_for_a_seed(generate):
+    code, first, _ = generate("a b c", "--seed", 5, "--max-tokens", 12)
+    assert code == 0
+    assert generate("a b c", "--seed", 5, "--max-tokens", 12)[1] == first
+    assert set(first.split()) <= set("abcdefg")
+
+
+def test_json_has_text_tokens_rule_and_statistics(generate):
+    code, out, _ = generate("a b a b a b", "--json", "--temperature", 0, "--max-tokens", 9, "--ignore-eos")
+    document = json.loads(out)
+    result = document["results"][0]
+    assert code == 0
+    assert (result["rule"], result["lossless"], len(result["tokens"])) == ("walk", True, 9)
+    assert result["stats"]["tokens"] == 9
+    assert document["params"]["temperature"] == 0
+
+
+def test_streamed_and_collected_text_are_the_same(generate):
+    _, streamed, _ = generate("c d", "--seed", 3, "--max-tokens", 20)
+    _, collected, _ = generate("c d", "--seed", 3, "--max-tokens", 20, "--json")
+    assert json.loads(collected)["results"][0]["text"] == streamed.rstrip("\n")
+
+
+def test_a_draft_model_and_statistics(generate, draft_folder):
+    code, _, err = generate(
+        "a b", "--drafter", "model", "--draft-model", draft_folder, "--stats", "--max-tokens", 9
+    )
+    assert code == 0
+    assert "tokens per forward" in err
+    assert "rule block (lossless)" in err
+
+
+def test_several_prompts_are_numbered(generate):
+    _, out, _ = generate("a", "b", "--max-tokens", 2, "--temperature", 0)
+    assert "[1/2] a" in out
+    assert "[2/2] b" in out
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["a", "--rule", "magic"], "unknown rule 'magic'; choose one of: auto, block"),
+        (["a", "--drafter", "magic"], "unknown drafter 'magic'; choose one of: model, ngram, none"),
+        (["a", "--drafter", "model"], "needs a draft model"),
+        (["a", "--temperature", "-1"], "temperature=-1.0 is not allowed"),
+        (["a", "--top-p", "0"], "top_p=0.0 is not allowed: give a number in (0, 1]"),
+        (["a", "--top-p", "1.5"], "top_p=1.5"),
+        (["", "--max-tokens", "3"], "the prompt is empty"),
+        (["a " * 40], "40 tokens and the context takes 32"),
+        (["a", "--dtype", "float8"], "unknown dtype 'float8'"),
+    ],
+)
+def test_wrong_input_is_one_line_and_exit_code_2(generate, argv, message):
+    code, out, err = generate(*argv)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_a_draft_model_with_another_vocabulary(generate, wider_folder):
+    code, _, err = generate("a", "--drafter", "model", "--draft-model", wider_folder)
+    assert code == 2
+    assert "vocabulary of 9 tokens and the target one of 8" in err
+
+
+def test_a_model_that_is_not_there(capsys):
+    code, _, err = run(capsys, "generate", "a", "--model", "./nowhere")
+    assert code == 2
+    assert "no model folder at './nowhere'" in err
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["audit", "rule"], "name one rule"),
+        (["audit", "rule", "magic"], "unknown rule 'magic'"),
+        (["audit", "rule", "block", "--all"], "name one rule"),
+        (["audit", "rule", "block", "--instances", "0"], "--instances 0"),
+        (["audit", "engine", "--exact", "--rule", "magic"], "unknown rule 'magic'"),
+        (["audit", "engine", "--exact", "--drafter", "magic"], "unknown drafter 'magic'"),
+        (["audit", "engine", "--exact", "--architecture", "magic"], "unknown architecture 'magic'"),
+    ],
+)
+def test_wrong_audits_are_refused(capsys, argv, message):
+    code, _, err = run(capsys, *argv)
+    assert code == 2
+    assert message in err
+
+
+@pytest.mark.parametrize(
+    "argv", [["nothing"], ["generate"], ["generate", "a", "--temprature", "1"], ["audit", "engine"]]
+)
+def test_wrong_flags_are_one_line_and_exit_code_2(capsys, argv):
+    with pytest.raises(SystemExit) as stopped:
+        main(argv)
+    err = capsys.readouterr().err
+    assert stopped.value.code == 2
+    assert err.count("\n") == 1
+
+
+def test_audit_rule_prints_verdict_and_known_values(capsys):
+    code, out, _ = run(capsys, "audit", "rule", "block", "--instances", 20)
+    assert code == 0
+    assert out.startswith("EXACT: block: TV ")
+    assert "accepts 1.555555555556 nodes a round; known 1.555555555556 (three tokens, chain of 3)" in out
+
+
+def test_audit_rule_as_json(capsys):
+    code, out, _ = run(capsys, "audit", "rule", "rejection", "--instances", 20, "--json")
+    result = json.loads(out)[0]
+    assert code == 0
+    assert (result["rule"], result["ok"], result["instances"]) == ("rejection", True, 20)
+
+
+def test_audit_engine_reports_faults_as_caught(capsys):
+    argv = ["audit", "engine", "--exact", "--rule", "block", "--drafter", "ngram", "--mutants", "--json"]
+    code, out, _ = run(capsys, *argv)
+    document = json.loads(out)
+    assert code == 0
+    assert all(result["ok"] for result in document["results"])
+    assert all(mutant["caught"] for mutant in document["mutants"])
+
+
+def test_flags_of_generate_are_the_fields_of_sampling_params(capsys):
+    with pytest.raises(SystemExit):
+        main(["generate", "--help"])
+    out = capsys.readouterr().out
+    for flag in ("--temperature", "--top-k", "--top-p", "--min-p", "--max-tokens", "--seed", "--ignore-eos"):
+        assert flag in out

@@ -1,0 +1,72 @@
+"""Loading from folders, and what is refused."""
+
+import pytest
+import torch
+
+from specproof import Engine, SamplingParams, SpecproofError
+from specproof.engine import default_model
+from specproof.engine.loading import chat_tokens, load_engine, load_model
+from specproof.testing.tiny import tiny_model
+
+
+def test_an_engine_from_a_folder_completes_text(model_folder):
+    engine = Engine.from_pretrained(model_folder, dtype="float64")
+    result = engine.generate(["a b c"], SamplingParams(max_tokens=8, seed=1))[0]
+    assert result.text == engine.tokenizer.decode(result.tokens, skip_special_tokens=True)
+    assert engine.eos == {0}
+
+
+def test_text_ends_before_the_end_token(model_folder):
+    engine = Engine.from_pretrained(model_folder, drafter="none")
+    for seed in range(20):
+        result = engine.generate(["a"], SamplingParams(max_tokens=30, seed=seed))[0]
+        if result.finish_reason == "stop":
+            assert result.tokens[-1] == 0
+            assert "<end>" not in result.text
+            return
+    raise AssertionError("no text of 20 ended by itself")
+
+
+def test_b38_the_same_size_with_other_strings_is_refused_by_the_first_difference(
+    model_folder, draft_folder, tmp_path
+):
+    """Field case B38: identity of tokens, not of sizes."""
+    import json
+    import shutil
+
+    other = tmp_path / "swapped"
+    shutil.copytree(draft_folder, other)
+    tokenizer = json.loads((other / "tokenizer.json").read_text())
+    words = tokenizer["model"]["vocab"]
+    words["b"], words["e"] = words["e"], words["b"]
+    (other / "tokenizer.json").write_text(json.dumps(tokenizer))
+    with pytest.raises(SpecproofError, match="token 2 'b' is 5 there"):
+        load_engine(model_folder, drafter="model", draft_model=str(other))
+
+
+def test_pickled_weights_are_refused(model_folder, tmp_path):
+    import shutil
+
+    folder = tmp_path / "pickled"
+    shutil.copytree(model_folder, folder)
+    (folder / "model.safetensors").unlink()
+    torch.save(tiny_model("llama", 8).state_dict(), folder / "pytorch_model.bin")
+    with pytest.raises(SpecproofError, match="cannot load the model"):
+        load_model(str(folder))
+
+
+def test_a_message_without_a_chat_format_is_plain_text(word_tokenizer):
+    assert chat_tokens(word_tokenizer, "a b") == [1, 2]
+
+
+def test_the_default_model_comes_from_the_hub_where_no_package_carries_it(monkeypatch):
+    monkeypatch.setattr(default_model, "find_spec", lambda name: None)
+    assert default_model.default_model() == "HuggingFaceTB/SmolLM2-135M-Instruct"
+
+
+def test_the_cache_folder_can_be_chosen(monkeypatch, tmp_path):
+    monkeypatch.setenv("SPECPROOF_CACHE", str(tmp_path))
+    assert default_model.cache_folder() == tmp_path
+    monkeypatch.delenv("SPECPROOF_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert default_model.cache_folder() == tmp_path / "specproof"

@@ -7,10 +7,10 @@ PROMPTS: tuple[str, ...] = (
     "Repeat exactly: the quick brown fox jumps over the lazy dog, the quick brown fox jumps over the lazy dog.",
     "Write a Python function that returns the moving average of a list.",
     "What is the difference between a virus and a bacterium?",
-    "Summarise in one sentence: The harbour was rebuilt after the storm of 1907. Its new wall held in every winter "
-    "since, but the fishing fleet that it was built for had moved away within a generation.",
+    "Summarise in one sentence: The harbour was rebuilt after the storm of 1907. Its new wall held in every "
+    "winter since, but the fishing fleet that it was built for had moved away within a generation.",
     "Translate into French: The train leaves at noon and arrives before dark.",
-    "A box holds 3 red and 5 blue balls. Two are drawn. What is the chance that both are blue? Reason step by step.",
+    "A box holds 3 red and 5 blue balls. Two are drawn. What is the chance that both are blue? Think in steps.",
     "Give three arguments for and three against working from home.",
     "Continue the list: January, February, March,",
     "Write a polite letter asking a neighbour to keep the noise down at night.",

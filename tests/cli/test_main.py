@@ -68,6 +68,8 @@ def test_several_prompts_are_numbered(generate):
         (["", "--max-tokens", "3"], "the prompt is empty"),
         (["a " * 40], "40 tokens and the context takes 32"),
         (["a", "--dtype", "float8"], "unknown dtype 'float8'"),
+        (["a", "--device", "nowhere"], "device 'nowhere' cannot be used here"),
+        (["a", "--threads", "0"], "--threads 0 is not allowed"),
     ],
 )
 def test_wrong_input_is_one_line_and_exit_code_2(generate, argv, message):

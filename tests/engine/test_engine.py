@@ -194,6 +194,12 @@ def test_a_rule_that_does_not_fit_the_drafter_is_refused_when_the_engine_is_buil
     assert Engine(target, ModelDrafter(target)).rule_name == "block"
 
 
+@pytest.mark.parametrize("options", [{"max_batch": 0}, {"budget": -1}])
+def test_an_engine_without_rows_or_with_a_negative_budget_is_refused(options):
+    with pytest.raises(SpecproofError, match="max_batch="):
+        Engine(HFBackend(tiny_model("llama", VOCABULARY)), **options)
+
+
 def test_results_say_which_rule_ran_and_whether_it_is_lossless():
     target = HFBackend(tiny_model("llama", VOCABULARY))
     result = Engine(target, "ngram", "rejection").generate([[1]], SamplingParams(max_tokens=2))[0]

@@ -6,6 +6,7 @@ import argparse
 from dataclasses import fields
 from typing import Any
 
+from specproof.errors import SpecproofError
 from specproof.types import SamplingParams
 
 # What a field's annotation is read as; `from __future__ import annotations` keeps them as text.
@@ -45,10 +46,12 @@ def add_model_flags(parser: argparse.ArgumentParser) -> None:
 
 def prepare_torch(args: argparse.Namespace) -> None:
     """Thread count, and no progress bars or advice from libraries between our own lines."""
+    if args.threads is not None and args.threads < 1:
+        raise SpecproofError(f"--threads {args.threads} is not allowed: give a whole number >= 1")
     import torch
     from transformers.utils import logging
 
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     if args.threads is not None:
-        torch.set_num_threads(max(1, args.threads))
+        torch.set_num_threads(args.threads)

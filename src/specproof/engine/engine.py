@@ -18,6 +18,7 @@ from torch import Tensor
 from specproof.drafters import choose_drafter
 from specproof.engine.requests import Request, Result, check_prompt
 from specproof.engine.stats import Statistics
+from specproof.errors import SpecproofError
 from specproof.noise import CounterNoise
 from specproof.rules import Rule, choose_rule
 from specproof.rules.draw import draw
@@ -54,6 +55,10 @@ class Engine:
         max_batch: int = 16,
         noise: Noise | None = None,
     ) -> None:
+        if max_batch < 1 or budget < 0:
+            raise SpecproofError(
+                f"max_batch={max_batch}, budget={budget}: give at least one row and no less than 0 nodes"
+            )
         self.target = target
         self.drafter = choose_drafter(drafter, target) if isinstance(drafter, str) else drafter
         self.rule = choose_rule(rule, self.drafter) if isinstance(rule, str) else rule

@@ -72,7 +72,10 @@ def load_model(name: str, dtype: str = "float32", device: str = "cpu") -> Any:
         )
     except (OSError, ValueError) as error:
         raise _not_loaded("model", name, error) from error
-    return model.to(device).eval()
+    try:
+        return model.to(device).eval()
+    except (RuntimeError, AssertionError) as error:
+        raise SpecproofError(f"device {device!r} cannot be used here: {str(error).splitlines()[0]}") from error
 
 
 def load_tokenizer(name: str) -> Any:

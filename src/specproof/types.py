@@ -175,11 +175,12 @@ class Backend(Protocol):
     vocabulary: int
     context: int
 
-    def forward(self, batch: Batch, draft: Draft, start: int = 0) -> Output:
+    def forward(self, batch: Batch, draft: Draft, start: Sequence[int] | None = None) -> Output:
         """Score the draft below each sequence's root, first catching up on committed tokens.
 
-        `start` rows (the root's, then nodes') were already scored since the last `keep`, so that a drafter
-        can grow a tree; only later ones are computed: logits are [B, N+1-start, V], rows `start` to N.
+        Logits are [B, N+1, V]: the root's row, then the nodes'. A drafter that grows a tree gives `start`:
+        how many of these rows were scored since the last `keep`, for each sequence (all 0 or all positive).
+        Only later ones are computed; logits are then [B, most new rows, V], beginning with row `start[b]`.
         Positions of nodes are depths, never slots. An empty draft is how a prompt is prefilled.
         """
 

@@ -43,7 +43,7 @@ def test_every_planted_fault_is_seen():
 
 
 def table_engine(target, draft, **options):
-    drafter = ModelDrafter(TableBackend(draft), length=2)
+    drafter = ModelDrafter(TableBackend(draft), 2)
     return Engine(TableBackend(target), drafter, "block", noise=EnumeratingNoise(), eos=(END,), **options)
 
 

@@ -17,6 +17,7 @@ from specproof.errors import SpecproofError
 from specproof.noise import CounterNoise
 from specproof.testing.conformance import check_drafter
 from specproof.testing.tiny import ARCHITECTURES, tiny_model
+from specproof.tree import Tree
 from specproof.types import SamplingParams, TokenSequence
 
 
@@ -45,12 +46,33 @@ def test_ngram_conforms(target):
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_a_transformer_as_drafter_conforms(architecture, target):
     model = tiny_model(architecture, 5, seed=1)
-    check_drafter(lambda: ModelDrafter(HFBackend(model), length=3), target)
+    check_drafter(lambda: ModelDrafter(HFBackend(model), 3), target)
 
 
 def test_a_table_as_drafter_conforms(target):
     table = TableModel.random(5, 2, torch.Generator().manual_seed(0))
-    check_drafter(lambda: ModelDrafter(TableBackend(table), length=3), target)
+    check_drafter(lambda: ModelDrafter(TableBackend(table), 3), target)
+
+
+@pytest.mark.parametrize("drawn", ["iid", "without_replacement", "point"])
+@pytest.mark.parametrize("tree", [Tree.levels((2, 1)), Tree.levels((1, 2)), Tree((-1, -1, -1, 0, 0, 2))])
+def test_trees_conform(tree, drawn, target):
+    model = tiny_model("llama", 5, seed=1)
+    check_drafter(lambda: ModelDrafter(HFBackend(model), tree, drawn), target, budget=5)
+
+
+def test_a_row_with_fewer_tokens_than_children_has_fewer_children(target):
+    """Top-k 3 leaves three different tokens; the fourth child and its subtree are not there."""
+    drafter = ModelDrafter(HFBackend(tiny_model("llama", 5, 1)), Tree.levels((4, 1)), "without_replacement")
+    one = TokenSequence([1, 2], 2, SamplingParams(top_k=3), 0)
+    tree = drafter.draft([one], [8], CounterNoise()).trees[0]
+    assert tree.parents == (-1, -1, -1, 0, 1, 2)
+
+
+def test_a_budget_cuts_the_tree_from_the_end(target):
+    drafter = ModelDrafter(HFBackend(tiny_model("llama", 5, 1)), Tree.levels((2, 2)))
+    trees = drafter.draft([sequence([1]), sequence([2]), sequence([3])], [4, 0, 9], CounterNoise()).trees
+    assert [len(tree) for tree in trees] == [4, 0, 6]
 
 
 class ColderDrafter(ModelDrafter):
@@ -74,9 +96,9 @@ class EagerDrafter(ModelDrafter):
 @pytest.mark.parametrize(
     ("faulty", "message"),
     [
-        (lambda backend: ModelDrafter(StaleBackend(backend), length=3), "differ"),
-        (lambda backend: ColderDrafter(backend, length=3), "rows say"),
-        (lambda backend: EagerDrafter(backend, length=4), "for a budget of"),
+        (lambda backend: ModelDrafter(StaleBackend(backend), 3), "differ"),
+        (lambda backend: ColderDrafter(backend, 3), "rows say"),
+        (lambda backend: EagerDrafter(backend, 4), "for a budget of"),
     ],
     ids=["a stale cache", "rows of another temperature", "too many nodes"],
 )
@@ -115,7 +137,7 @@ def test_ngram_respects_its_budget():
 
 def test_b37_a_draft_model_stops_at_its_own_context():
     """Field case B37: no position at or above the drafter's limit is scored (GPT-2 would raise)."""
-    drafter = ModelDrafter(HFBackend(tiny_model("gpt2", 5, context=12)), length=5)
+    drafter = ModelDrafter(HFBackend(tiny_model("gpt2", 5, context=12)), 5)
     sizes = {
         n: len(drafter.draft([sequence([1] * n)], [9], CounterNoise()).trees[0]) for n in (1, 8, 10, 12, 13, 15)
     }
@@ -149,5 +171,7 @@ def test_choosing_a_drafter(target):
 def test_impossible_settings_are_refused(target):
     with pytest.raises(SpecproofError, match="ngram lengths 3 to 2"):
         NgramDrafter(longest=2, shortest=3)
-    with pytest.raises(SpecproofError, match="draft length 0"):
-        ModelDrafter(target, length=0)
+    with pytest.raises(SpecproofError, match="draft of 0 nodes"):
+        ModelDrafter(target, 0)
+    with pytest.raises(SpecproofError, match="not level by level"):
+        ModelDrafter(target, Tree((-1, 0, -1)))

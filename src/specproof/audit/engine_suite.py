@@ -62,7 +62,7 @@ def _audit(engine: Engine, names: tuple[str, str], params: SamplingParams, archi
 
 def _model_drafter(architecture: str) -> Drafter:
     # Another seed: a draft that differs from its target everywhere.
-    return ModelDrafter(HFBackend(tiny_model(architecture, VOCABULARY, seed=1)), length=2)
+    return ModelDrafter(HFBackend(tiny_model(architecture, VOCABULARY, seed=1)), 2)
 
 
 _DRAFTERS: dict[str, Callable[[str], Drafter]] = {

@@ -61,7 +61,7 @@ class StaleBackend:
     def __init__(self, inner: HFBackend) -> None:
         self.inner, self.vocabulary, self.context = inner, inner.vocabulary, inner.context
 
-    def forward(self, batch: Batch, draft: Draft, start: int = 0) -> Output:
+    def forward(self, batch: Batch, draft: Draft, start: Sequence[int] | None = None) -> Output:
         """As the backend does."""
         return self.inner.forward(batch, draft, start)
 
@@ -107,7 +107,7 @@ class _Colder:
 def colder_drafter(engine: Engine) -> Engine:
     """The drafter draws at another temperature than its rows say."""
     assert isinstance(engine.drafter, ModelDrafter)
-    return _with(engine, drafter=_ColderDrafter(engine.drafter.backend, engine.drafter.length))
+    return _with(engine, drafter=_ColderDrafter(engine.drafter.backend, engine.drafter.tree))
 
 
 MUTANTS: dict[str, Mutant] = {

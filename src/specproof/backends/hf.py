@@ -54,7 +54,7 @@ class HFBackend:
             )
 
     @torch.inference_mode()
-    def forward(self, batch: Batch, draft: Draft, start: int = 0) -> Output:
+    def forward(self, batch: Batch, draft: Draft, start: Sequence[int] | None = None) -> Output:
         """See `Backend.forward`; logits are in the model's dtype."""
         layout = lay_out(self.store, batch, draft, start)
         self.store.begin(layout.write)

@@ -49,13 +49,15 @@ class _Part(NamedTuple):
     root: int  # position of the root
 
 
-def lay_out(store: KVStore, batch: Batch, draft: Draft, start: int) -> Layout:
+def lay_out(store: KVStore, batch: Batch, draft: Draft, start: Sequence[int] | None = None) -> Layout:
     """Plan a forward pass and enter it in the store's books; the caller has checked the lengths."""
     indices = [store.row(sequence) for sequence in batch]
     first, last = min(indices), max(indices) + 1
     parts: dict[int, _Part] = {}
-    for index, tree, tokens in zip(indices, draft.trees, draft.tokens.tolist(), strict=True):
-        parts[index] = _enter(store, index, tree, tokens[: len(tree)], start)
+    skipped = start or [0] * len(batch)
+    assert all(skipped) or not any(skipped), "some trees begin while others grow"
+    for index, tree, tokens, skip in zip(indices, draft.trees, draft.tokens.tolist(), skipped, strict=True):
+        parts[index] = _enter(store, index, tree, tokens[: len(tree)], skip)
     ahead = max(len(part.committed) for part in parts.values())
     width = max(len(part.nodes) for part in parts.values())
     columns = [_columns(parts.get(row), store.rows[row].used, ahead, width) for row in range(first, last)]
@@ -68,7 +70,7 @@ def lay_out(store: KVStore, batch: Batch, draft: Draft, start: int) -> Layout:
         positions=torch.tensor([column.positions for column in columns]),
         mask=mask[:, None],
         write=write,
-        scored=width + (1 if start == 0 else 0),
+        scored=width + (not any(skipped)),
         order=[index - first for index in indices],
     )
 

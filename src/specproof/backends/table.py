@@ -78,15 +78,16 @@ class TableBackend:
         self.vocabulary = model.vocabulary
         self.context = context
 
-    def forward(self, batch: Batch, draft: Draft, start: int = 0) -> Output:
+    def forward(self, batch: Batch, draft: Draft, start: Sequence[int] | None = None) -> Output:
         """See `Backend.forward`; logits are logarithms of the table's rows."""
-        width = draft.tokens.shape[1]
-        rows = torch.ones(len(batch), width + 1, self.vocabulary, dtype=torch.float64)
+        skipped = start or [0] * len(batch)
+        width = max(len(tree) + 1 - skip for tree, skip in zip(draft.trees, skipped, strict=True))
+        rows = torch.ones(len(batch), width, self.vocabulary, dtype=torch.float64)
         for b, (sequence, tree, tokens) in enumerate(zip(batch, draft.trees, draft.tokens.tolist(), strict=True)):
-            for node in range(start - 1, len(tree)):
-                drafted = [tokens[i] for i in tree.path(node)]
-                rows[b, node + 1] = self.model.row(sequence.tokens + drafted)
-        return Output(rows[:, start:].log())
+            for row in range(skipped[b], len(tree) + 1):
+                drafted = [tokens[i] for i in tree.path(row - 1)]
+                rows[b, row - skipped[b]] = self.model.row(sequence.tokens + drafted)
+        return Output(rows.log())
 
     def keep(self, batch: Batch, paths: Sequence[Sequence[int]]) -> None:
         """Nothing to keep."""

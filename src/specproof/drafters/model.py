@@ -1,49 +1,61 @@
-"""A smaller model drafts a sampled chain and returns the rows it was drawn from."""
+"""A smaller model drafts a chain or a tree and returns the rows it was drawn from."""
+
+from __future__ import annotations
 
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
 
+from specproof.drafters.growing import Growing
 from specproof.drafters.none import empty_draft
 from specproof.errors import SpecproofError
 from specproof.sampling import warp_batch
 from specproof.tree import Tree
-from specproof.types import PROPOSE, Backend, Batch, Draft, Drawn, Key, Noise, Output, Step
+from specproof.types import Backend, Batch, Draft, Drawn, Noise, Output, Step
 
 
 class ModelDrafter:
-    """Draws each token of a chain from a model under the sequence's own sampling parameters.
+    """Draws each node from a model's row under the sequence's own sampling parameters.
 
     Args:
         backend: any backend with the target's vocabulary; its context may be shorter than the target's.
-        length: most tokens proposed.
+        tree: the shape to draw, level by level; a number stands for a chain of that length. Budgets cut it
+            from the end, and a row with fewer tokens than children has fewer children.
+        drawn: "iid" children may repeat, "without_replacement" are all different, "point" are the likeliest.
     """
 
-    drawn: Drawn = "iid"
-    chains = True
-
-    def __init__(self, backend: Backend, length: int = 4) -> None:
-        if length < 1:
-            raise SpecproofError(f"draft length {length} is not allowed: give a whole number >= 1")
+    def __init__(self, backend: Backend, tree: Tree | int = 4, drawn: Drawn = "iid") -> None:
+        shape = Tree.chain(tree) if isinstance(tree, int) else tree
+        if len(shape) == 0:
+            raise SpecproofError("a draft of 0 nodes is not allowed: give a tree, or a chain's length >= 1")
+        if list(shape.depths) != sorted(shape.depths):
+            raise SpecproofError(f"tree {shape.parents} is not level by level: sort its nodes by depth")
         self.backend = backend
-        self.length = length
+        self.tree = shape
+        self.drawn: Drawn = drawn
+        self.chains = shape.is_chain
 
     def draft(self, batch: Batch, budget: Sequence[int], noise: Noise) -> Draft:
-        """A chain for each sequence; where a budget or the draft model's context is spent, a shorter one."""
-        # The node at depth d sits at position tokens + d - 1; the last one is never scored by this model.
-        room = [self.backend.context - len(sequence.tokens) + 1 for sequence in batch]
-        sizes = [max(0, min(self.length, most, left)) for most, left in zip(budget, room, strict=True)]
-        active = [b for b, size in enumerate(sizes) if size]
+        """A tree for each sequence; where a budget or the draft model's context is spent, a smaller one."""
+        drafts = [Growing(s, self._template(len(s.tokens), most)) for s, most in zip(batch, budget, strict=True)]
+        active = [draft for draft in drafts if len(draft.template)]
         if not active:
             return empty_draft(len(batch), self.drawn)
-        part = self._draw([batch[b] for b in active], [sizes[b] for b in active], noise)
-        assert part.rows is not None
-        trees = [Tree.chain(size) for size in sizes]
-        tokens = part.tokens.new_zeros(len(batch), part.tokens.shape[1])
-        rows = part.rows.new_zeros(len(batch), *part.rows.shape[1:])
-        tokens[active], rows[active] = part.tokens, part.rows
-        return Draft(tuple(trees), tokens, rows, self.drawn)
+        for depth in range(max(draft.template.depths[-1] for draft in active)):
+            self._score(active, depth)
+            for order in range(max(draft.most_children(depth) for draft in active)):
+                self._draw(active, depth, order, noise)
+        width = max(len(draft.tokens) for draft in drafts)
+        rows = None
+        if self.drawn != "point":
+            root = active[0].rows[-1]
+            rows = root.new_zeros(len(batch), width + 1, len(root))
+            for b, draft in enumerate(drafts):
+                for node, row in draft.rows.items():
+                    rows[b, node + 1] = row
+        padded = [draft.tokens + [0] * (width - len(draft.tokens)) for draft in drafts]
+        tokens = torch.tensor(padded, dtype=torch.long)
+        return Draft(tuple(draft.tree for draft in drafts), tokens, rows, self.drawn)
 
     def observe(self, batch: Batch, steps: Sequence[Step], output: Output) -> None:
         """Keep what was accepted of the nodes that this model scored."""
@@ -53,19 +65,35 @@ class ModelDrafter:
         """Forget these sequences."""
         self.backend.free(batch)
 
-    def _draw(self, batch: Batch, sizes: list[int], noise: Noise) -> Draft:
-        """Chains of `sizes` (all >= 1), one draft forward a depth; a finished chain waits for the others."""
-        tokens = torch.zeros(len(batch), 0, dtype=torch.long)
-        rows: list[Tensor] = []
-        for depth in range(max(sizes)):
-            trees = tuple(Tree.chain(min(size - 1, depth)) for size in sizes)
-            so_far = Draft(trees, tokens, None, self.drawn)
-            row = warp_batch(self.backend.forward(batch, so_far, start=depth).logits[:, -1], batch)  # [B, V]
-            growing = [b for b, size in enumerate(sizes) if size > depth]
-            keys = [Key(batch[b].seed, len(batch[b].tokens) - 1, PROPOSE, depth) for b in growing]
-            token = torch.zeros(len(batch), dtype=torch.long)
-            token[growing] = noise.choose(row[growing], keys).cpu()
-            tokens = torch.cat([tokens, token[:, None]], 1)
-            rows.append(row)
-        rows.append(torch.zeros_like(rows[0]))  # nothing is drawn after the last node
-        return Draft(tuple(Tree.chain(size) for size in sizes), tokens, torch.stack(rows, 1), self.drawn)
+    def _template(self, length: int, budget: int) -> Tree:
+        """The shape cut to budget and context; the last level is never scored by this model."""
+        deepest = self.backend.context - length + 1
+        fitting = [p for p, depth in zip(self.tree.parents, self.tree.depths, strict=True) if depth <= deepest]
+        return Tree(tuple(fitting[: max(0, budget)]))
+
+    def _score(self, active: Sequence[Growing], depth: int) -> None:
+        """One draft forward: the rows of the nodes at `depth` (0 is the root), from which children are drawn."""
+        sizes = [draft.size(depth) for draft in active]
+        start = [0 if depth == 0 else draft.size(depth - 1) + 1 for draft in active]
+        trees = tuple(Tree(tuple(draft.parents[:size])) for draft, size in zip(active, sizes, strict=True))
+        tokens = torch.zeros(len(active), max(sizes), dtype=torch.long)
+        for b, (draft, size) in enumerate(zip(active, sizes, strict=True)):
+            tokens[b, :size] = torch.tensor(draft.tokens[:size], dtype=torch.long)
+        batch = [draft.sequence for draft in active]
+        output = self.backend.forward(batch, Draft(trees, tokens, None, self.drawn), start)
+        rows = warp_batch(output.logits, batch)  # [B, most new rows, V]
+        for draft, new, size, first in zip(active, rows, sizes, start, strict=True):
+            draft.rows |= {row - 1: new[row - first] for row in range(first, size + 1)}
+
+    def _draw(self, active: Sequence[Growing], depth: int, order: int, noise: Noise) -> None:
+        """Draw the child number `order` of every node at `depth` that has one; earlier siblings are there."""
+        places = [(draft, *child) for draft in active for child in draft.wanted(depth, order, self.drawn)]
+        if not places:
+            return
+        rows = torch.stack([row for _, _, _, row in places])
+        if self.drawn == "point":
+            chosen = rows.argmax(-1)
+        else:
+            chosen = noise.choose(rows, [draft.key(child) for draft, _, child, _ in places])
+        for (draft, node, child, _), token in zip(places, chosen.tolist(), strict=True):
+            draft.add(node, child, token)

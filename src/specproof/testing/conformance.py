@@ -151,7 +151,7 @@ def _forward_in_parts(backend: Backend, batch: Batch, draft: Draft, parts: int) 
     root: Output = backend.forward(batch, none)
     if draft.tokens.shape[1] == 0:
         return root.logits
-    return torch.cat([root.logits, backend.forward(batch, draft, start=1).logits], 1)
+    return torch.cat([root.logits, backend.forward(batch, draft, start=[1] * len(batch)).logits], 1)
 
 
 def _fresh(backend: Backend, tokens: Sequence[int]) -> Tensor:

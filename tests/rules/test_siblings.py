@@ -1,10 +1,11 @@
 """Recursive rejection: golden values, the product formula, and what it reduces to."""
 
+from dataclasses import replace
 from fractions import Fraction as F
 
 import pytest
 import torch
-from tree_cases import P, Q, always, random_draft
+from tree_cases import P, Q, always, random_draft, random_instance
 
 from specproof.audit.exact import Instance, text_law
 from specproof.audit.fractions import spec_law, target_law
@@ -13,6 +14,7 @@ from specproof.rules import RULES
 from specproof.rules.spec.siblings import siblings, siblings_without_replacement
 from specproof.rules.spec.walk import walk
 from specproof.tree import Tree
+from specproof.types import Draft
 
 SPECS = {"iid": siblings, "without_replacement": siblings_without_replacement}
 BROOD = {children: Tree.levels((children,)) for children in (1, 2, 3)}
@@ -113,11 +115,9 @@ def test_is_rejection_on_chains():
 
 
 def test_a_repeated_child_has_no_second_chance():
-    target, rows = torch.tensor([[P] * 3]), torch.tensor([[Q] * 3])
-    draft = random_draft((BROOD[2],), "iid", 0)[1]
-    twins = type(draft)(draft.trees, torch.tensor([[2, 2]]), rows.double(), "iid")
-    law = RULES["siblings"](target.double(), twins)
-    assert law.stop[0, 1] == pytest.approx(1 / 3)
+    target, rows = (torch.tensor([[[float(x) for x in row]] * 3], dtype=torch.float64) for row in (P, Q))
+    law = RULES["siblings"](target, Draft((BROOD[2],), torch.tensor([[2, 2]]), rows, "iid"))
+    assert law.stop[0].tolist() == pytest.approx([2 / 3, 1 / 3, 0])
     assert law.stop[0, 2] == 0
 
 
@@ -125,10 +125,18 @@ def test_a_repeated_child_has_no_second_chance():
     ("drawn", "target", "draft", "by_walk", "by_siblings"),
     [
         ("without_replacement", [F(1, 2)] * 2, [F(1, 2)] * 2, F(5, 4), F(1)),
-        ("iid", [F(1, 4), F(3, 4)], [F(0), F(1)], F(3, 4), F(3, 4)),
+        ("iid", [F(0), F(1, 4), F(3, 4)], [F(1, 4), F(0), F(3, 4)], F(801, 1024), F(3, 4)),
     ],
 )
 def test_the_walk_may_go_deeper_where_the_first_child_is_a_leaf(drawn, target, draft, by_walk, by_siblings):
     tree = Tree((-1, -1, 1))
     assert spec_law(walk, always(target), always(draft), tree, drawn, 1).accepted == by_walk
     assert accepted(drawn, target, draft, tree) == by_siblings
+
+
+@pytest.mark.parametrize("levels", [(2,), (3,), (1, 2), (2, 1), (2, 2), (1, 1, 1)])
+@pytest.mark.parametrize("drawn", SPECS)
+def test_never_below_the_walk_where_all_leaves_are_equally_deep(drawn, levels):
+    for seed in range(3):
+        instance = replace(random_instance(Tree.levels(levels), drawn, seed), length=1)
+        assert text_law(RULES["walk"], instance).accepted <= text_law(RULES["siblings"], instance).accepted + 1e-13

@@ -33,7 +33,7 @@ def test_output_law_is_the_target_on_many_instances(drawn):
         if len(tree) <= 4
         for seed in range(2, 7)
     ]
-    assert 2 * len(instances) >= 300
+    assert len(instances) >= 150
     for instance in instances:
         assert max(distance(RULES[name], instance) for name in NAMES) <= 1e-12
 
@@ -80,7 +80,7 @@ def test_rows_that_nothing_was_drawn_from_are_not_read(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_equal_rows_accept_the_first_path(name, drawn):
     trees = (Tree((-1, 0, -1, 2)), Tree((-1, -1, 0, 0, 1)))
-    target, draft = random_draft(trees, drawn, 4)
+    _, draft = random_draft(trees, drawn, 4)
     law = RULES[name](draft.rows, draft)
     # Rounding apart, the first leaf on the way down from first child to first child is where it stops.
     assert torch.allclose(law.stop, torch.eye(6, dtype=torch.float64)[[2, 3]], atol=1e-12)
@@ -141,3 +141,11 @@ def test_point_drafts_are_refused(name):
     draft = Draft((Tree((-1, -1)),), torch.tensor([[0, 1]]), None, "point")
     with pytest.raises(SpecproofError, match="does not take point trees; rules that do: walk"):
         RULES[name](torch.full((1, 3, 2), 0.5), draft)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_padding_alone_gives_plain_decoding(name):
+    rows = torch.full((2, 3, 4), 0.25, dtype=torch.float64)
+    law = RULES[name](rows, Draft((Tree(), Tree()), torch.zeros(2, 2, dtype=torch.long), rows, "iid"))
+    assert law.stop.tolist() == [[1, 0, 0]] * 2
+    assert torch.equal(law.next(torch.tensor([0, 0])), rows[:, 0])

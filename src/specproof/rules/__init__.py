@@ -65,7 +65,7 @@ class Rule:
     def specification(self, drawn: Drawn) -> Callable[..., Any]:
         """The specification for drafts drawn like this: `name_drawn` where there is one beside `name`."""
         module = import_module(f"specproof.rules.spec.{self.name}")
-        return getattr(module, f"{self.name}_{drawn}", self.spec)  # type: ignore[no-any-return]
+        return getattr(module, f"{self.name}_{drawn}", self.spec)
 
     def accepts(self, drawn: Drawn, chain: bool) -> bool:
         """Whether the rule is made for drafts that were drawn like this."""

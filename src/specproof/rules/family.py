@@ -13,7 +13,7 @@ def families(tree: Tree) -> Families:
     return _freeze([(parent, node) for node, parent in enumerate(tree.parents)], len(tree))
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=4096)
 def adopted(tree: Tree, tokens: tuple[int, ...]) -> Families:
     """The same with the children of equal siblings given to the first of these; the others stay, as leaves.
 

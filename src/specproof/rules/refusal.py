@@ -10,9 +10,9 @@ from specproof.rules.rows import normalised, pick
 
 
 def child_table(families: Sequence[Families], width: int) -> Tensor:
-    """Children by row and rank, [B, width+1, most children] long on the host; `width` where there is none."""
+    """Children by row and rank, [B, width+1, most children or 1] long on the host; `width` where none is."""
     distinct = {family: number for number, family in enumerate(dict.fromkeys(families))}
-    most = max((len(children) for family in distinct for children in family), default=1)
+    most = max(1, *(len(children) for family in distinct for children in family))
     table = torch.full((len(distinct), width + 1, most), width)
     for place, family in zip(table, distinct, strict=True):
         for row, children in enumerate(family):

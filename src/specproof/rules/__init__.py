@@ -62,6 +62,11 @@ class Rule:
         """The scalar specification over an abstract number (see `spec.numbers`)."""
         return getattr(import_module(f"specproof.rules.spec.{self.name}"), self.name)  # type: ignore[no-any-return]
 
+    def specification(self, drawn: Drawn) -> Callable[..., Any]:
+        """The specification for drafts drawn like this: `name_drawn` where there is one beside `name`."""
+        module = import_module(f"specproof.rules.spec.{self.name}")
+        return getattr(module, f"{self.name}_{drawn}", self.spec)
+
     def accepts(self, drawn: Drawn, chain: bool) -> bool:
         """Whether the rule is made for drafts that were drawn like this."""
         return drawn in self.draws and (chain or self.trees)
@@ -80,19 +85,39 @@ RULES: dict[str, Rule] = {
         Rule("rejection", True, ("iid", "point"), False, "Leviathan et al. 2023, 2.3; Chen et al. 2023, alg. 2"),
         Rule("block", True, ("iid", "point"), False, "Sun et al. 2024 (2403.10444), alg. 2", ("rejection",)),
         Rule("walk", True, ANY_DRAW, True, "Miao et al. 2023 (2305.09781), naive sampling; EAGLE-2 trees"),
+        Rule(
+            "siblings",
+            True,
+            ("iid", "without_replacement"),
+            True,
+            "Miao et al. 2023 (2305.09781), alg. 2; Li et al. 2024 (2401.15077), A.2",
+            ("rejection",),
+        ),
+        # On trees it may accept a little less than `siblings`, see its docstring.
+        Rule(
+            "traversal",
+            True,
+            ("iid", "without_replacement"),
+            True,
+            "Weng et al. 2025 (2505.12398)",
+            ("block", "rejection"),
+        ),
     )
 }
 
 
 def choose_rule(name: str, drafter: Drafter) -> Rule:
-    """The rule of that name, or for "auto" the one that accepts most of what the drafter draws.
+    """The rule of that name, or for "auto" the one that suits what the drafter draws best.
 
     Raises:
         SpecproofError: no such rule, or the rule is not lossless for this drafter's draws.
     """
     if name == "auto":
-        # The target walk is optimal for point drafts, block verification for sampled chains.
-        return RULES["block" if drafter.drawn == "iid" and drafter.chains else "walk"]
+        # The target walk is optimal for point drafts, block verification for sampled chains; traversal is
+        # block verification on trees.
+        if drafter.drawn == "point":
+            return RULES["walk"]
+        return RULES["block" if drafter.drawn == "iid" and drafter.chains else "traversal"]
     if name not in RULES:
         raise unknown("rule", name, ["auto", *RULES])
     RULES[name].check(drafter.drawn, drafter.chains)

@@ -44,11 +44,12 @@ def token_mass(rows: Tensor, tokens: Tensor) -> Tensor:
 
 
 def ratio(target: Tensor, drawn: Tensor) -> Tensor:
-    """Target / drawn for the drafted tokens; 0 where the target has no mass.
+    """Target / drawn for the drafted tokens, finite; 0 where the target has no mass, or where nothing is drawn.
 
-    A drafter cannot draw what has no mass in its row, so drawn == 0 only happens in padding.
+    The latter are padding, or tokens that fill places after a row ran out of others: they are surely refused.
     """
-    return torch.where(target > 0, target / drawn, 0)
+    # A product with a weight of 0 must be 0, so a quotient too large for the dtype may not become infinite.
+    return torch.where(drawn > 0, target / drawn, 0).clamp(max=torch.finfo(target.dtype).max)
 
 
 def normalised(rows: Tensor, fallback: Tensor) -> Tensor:

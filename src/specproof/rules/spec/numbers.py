@@ -60,3 +60,14 @@ def normalised(number: Numbers, row: Row, fallback: Row) -> Row:
         number.if_positive(total, lambda mass=mass: mass / total, lambda other=other: other)  # type: ignore[misc]
         for mass, other in zip(row, fallback, strict=True)
     ]
+
+
+def ratio(number: Numbers, target: Number, drawn: Number) -> Number:
+    """Target / drawn; 0 where nothing is drawn: such a token stands for no draw and is surely refused."""
+    return number.if_positive(drawn, lambda: target / drawn, lambda: 0)
+
+
+def without(number: Numbers, row: Row, token: int) -> Row:
+    """The row once `token` was taken out, normalised; all zero where nothing is left."""
+    rest = [0 if x == token else mass for x, mass in enumerate(row)]
+    return normalised(number, rest, [0] * len(row))

@@ -1,19 +1,18 @@
 """The exact audit: known values, exact fractions, and planted faults that it must see."""
 
 from dataclasses import replace
-from fractions import Fraction
 from itertools import product
 
 import pytest
 import torch
 
 from specproof.audit.exact import Instance, target_law, text_law, tv
+from specproof.audit.fractions import spec_law
 from specproof.audit.golden import GOLDEN
 from specproof.audit.rules import audit_rule
 from specproof.backends.table import TableModel
 from specproof.rules import RULES
 from specproof.rules.rows import pick
-from specproof.rules.spec.numbers import EXACT
 from specproof.tree import Tree
 
 HALF = TableModel.constant([0.5, 0.5])
@@ -22,20 +21,12 @@ TARGET, DRAFT = TableModel.constant([0.6, 0.3, 0.1]), TableModel.constant([0.2, 
 
 @pytest.mark.parametrize("golden", GOLDEN, ids=lambda g: f"{g.rule}, {g.case}")
 def test_known_accepted_lengths_in_exact_fractions(golden):
-    target, draft = golden.rows
-    size, expected = len(golden.tree), Fraction(0)
-    for tokens in product(range(len(target)), repeat=size):
-        probability = Fraction(1)
-        for token in tokens:
-            probability *= draft[token]
-        rows = [list(target)] * (size + 1), [list(draft)] * (size + 1)
-        law = RULES[golden.rule].spec(EXACT, *rows, golden.tree, list(tokens))
-        assert sum(law.stop) == 1
-        expected += probability * sum(i * stop for i, stop in enumerate(law.stop))
-    assert expected == golden.accepted
+    target, draft = ((lambda context, row=list(row): row) for row in golden.rows)
+    spec = RULES[golden.rule].specification(golden.drawn)
+    assert spec_law(spec, target, draft, golden.tree, golden.drawn, 1).accepted == golden.accepted
 
 
-@pytest.mark.parametrize("name", ["rejection", "block", "walk"])
+@pytest.mark.parametrize("name", ["rejection", "block", "walk", "siblings", "traversal"])
 def test_the_audit_passes_the_rule_and_meets_its_known_values(name):
     result = audit_rule(RULES[name], instances=100, seed=4)
     assert result.ok, str(result)

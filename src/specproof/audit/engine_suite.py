@@ -16,7 +16,8 @@ from specproof.engine.engine import Engine
 from specproof.errors import unknown
 from specproof.rules import RULES, choose_rule
 from specproof.testing.tiny import recomputed_logits, tiny_model
-from specproof.types import Drafter, SamplingParams
+from specproof.tree import Tree
+from specproof.types import Drafter, Drawn, SamplingParams
 
 PROMPT = (1, 0, 1)
 VOCABULARY = 4
@@ -25,6 +26,12 @@ PARAMS = (
     SamplingParams(temperature=1.0, max_tokens=3),
     SamplingParams(temperature=0.7, top_k=3, top_p=0.9, max_tokens=4),
 )
+# Trees have more nodes than a chain of their depth; two tokens a row keep the paths countable.
+TREE_PARAMS = (
+    SamplingParams(temperature=1.0, top_k=2, max_tokens=4),
+    SamplingParams(temperature=0.7, top_k=3, top_p=0.7, max_tokens=4),
+)
+TREE = Tree((-1, -1, 0))
 
 
 def audit_engines(
@@ -32,12 +39,13 @@ def audit_engines(
     drafters: Sequence[str] = (),
     *,
     architecture: str = "llama",
-    params: Sequence[SamplingParams] = PARAMS,
+    params: Sequence[SamplingParams] = (),
 ) -> Iterator[tuple[SamplingParams, EngineResult]]:
-    """Audit every combination that is allowed; all rules and drafters if none are named."""
-    for setting in params:
-        for drafter in drafters or tuple(_DRAFTERS):
-            for rule in rules or tuple(RULES):
+    """Audit every combination that is allowed; all rules, drafters and settings if none are named."""
+    lossless = tuple(name for name, rule in RULES.items() if rule.lossless and rule.usable)
+    for drafter in drafters or tuple(_DRAFTERS):
+        for setting in params or (TREE_PARAMS if drafter.startswith("tree") else PARAMS):
+            for rule in rules or lossless:
                 engine = _engine(drafter, rule, architecture)
                 if engine is not None:
                     yield setting, _audit(engine, (rule, drafter), setting, architecture)
@@ -60,15 +68,18 @@ def _audit(engine: Engine, names: tuple[str, str], params: SamplingParams, archi
     )
 
 
-def _model_drafter(architecture: str) -> Drafter:
+def _model_drafter(architecture: str, tree: Tree | int = 2, drawn: Drawn = "iid") -> Drafter:
     # Another seed: a draft that differs from its target everywhere.
-    return ModelDrafter(HFBackend(tiny_model(architecture, VOCABULARY, seed=1)), 2)
+    return ModelDrafter(HFBackend(tiny_model(architecture, VOCABULARY, seed=1)), tree, drawn)
 
 
 _DRAFTERS: dict[str, Callable[[str], Drafter]] = {
     "none": lambda _: NoDrafter(),
     "ngram": lambda _: NgramDrafter(shortest=1),
     "model": _model_drafter,
+    "tree-iid": lambda architecture: _model_drafter(architecture, TREE),
+    "tree-without-replacement": lambda architecture: _model_drafter(architecture, TREE, "without_replacement"),
+    "tree-point": lambda architecture: _model_drafter(architecture, TREE, "point"),
 }
 
 

@@ -80,7 +80,7 @@ def spec_difference(rule: Rule, drafts: Drafts) -> float:
     for b in range(len(law.stop)):
         if drafts.probability[b] == 0:
             continue
-        spec = rule.spec(EXACT, *_scalars(drafts.target[b], drafts.draft, b))
+        spec = rule.specification(drafts.draft.drawn)(EXACT, *_scalars(drafts.target[b], drafts.draft, b))
         for row, (stop, token_law) in enumerate(zip(spec.stop, spec.next, strict=True)):
             worst = max(worst, abs(float(stop) - float(law.stop[b, row])))
             if stop > 0:  # a law that is never drawn from is anybody's choice
@@ -112,6 +112,4 @@ def _fractions(row: Tensor) -> list[Fraction]:
 def _accepted(rule: Rule, golden: Golden) -> float:
     """Expected accepted nodes in one round for constant rows."""
     target, draft = (TableModel.constant([float(mass) for mass in row]) for row in golden.rows)
-    return text_law(
-        rule, Instance(target, draft, golden.tree, rule.draws[0], max(golden.tree.depths) + 1)
-    ).accepted
+    return text_law(rule, Instance(target, draft, golden.tree, golden.drawn, max(golden.tree.depths) + 1)).accepted

@@ -59,6 +59,18 @@ class Tree:
         """Whether every node hangs below the one before it."""
         return self.parents == tuple(range(-1, len(self) - 1))
 
+    @cached_property
+    def is_parallel(self) -> bool:
+        """Whether only the root branches: chains side by side, of any lengths."""
+        below = [parent for parent in self.parents if parent >= 0]
+        return len(set(below)) == len(below)
+
+    @cached_property
+    def is_even(self) -> bool:
+        """Whether all leaves have the same depth."""
+        inner = set(self.parents)
+        return len({depth for node, depth in enumerate(self.depths) if node not in inner}) <= 1
+
     def path(self, node: int) -> tuple[int, ...]:
         """Nodes from the root's child down to `node`; empty for the root (-1)."""
         path: list[int] = []

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-Drawn = Literal["iid", "without_replacement", "point"]
+Drawn = Literal["iid", "without_replacement", "top_and_one", "point"]
 FinishReason = Literal["stop", "length"]
 
 
@@ -94,7 +94,8 @@ class Draft:
         tokens: [B, N] long; entries past a tree's size are padding.
         rows: [B, N+1, V]; row 0 is at the root, row i+1 after node i: what the children there were drawn
             from. Rows that nothing was drawn from are not read. None for point drafts.
-        drawn: "iid", "without_replacement", or "point" (a deterministic function of the context).
+        drawn: "iid", "without_replacement", "top_and_one" (the last of some siblings was drawn from the row
+            without the others, which are a deterministic function of the context), or "point" (all are).
     """
 
     trees: tuple[Tree, ...]

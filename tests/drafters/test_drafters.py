@@ -54,7 +54,7 @@ def test_a_table_as_drafter_conforms(target):
     check_drafter(lambda: ModelDrafter(TableBackend(table), 3), target)
 
 
-@pytest.mark.parametrize("drawn", ["iid", "without_replacement", "point"])
+@pytest.mark.parametrize("drawn", ["iid", "without_replacement", "top_and_one", "point"])
 @pytest.mark.parametrize("tree", [Tree.levels((2, 1)), Tree.levels((1, 2)), Tree((-1, -1, -1, 0, 0, 2))])
 def test_trees_conform(tree, drawn, target):
     model = tiny_model("llama", 5, seed=1)
@@ -69,10 +69,11 @@ def test_a_row_with_fewer_tokens_than_children_has_fewer_children(target):
     assert tree.parents == (-1, -1, -1, 0, 1, 2)
 
 
-def test_a_budget_cuts_the_tree_from_the_end(target):
+def test_a_budget_cuts_the_tree_by_whole_levels(target):
+    """Or to some children of the root: paths of one length keep one length, which `multipath` needs."""
     drafter = ModelDrafter(HFBackend(tiny_model("llama", 5, 1)), Tree.levels((2, 2)))
-    trees = drafter.draft([sequence([1]), sequence([2]), sequence([3])], [4, 0, 9], CounterNoise()).trees
-    assert [len(tree) for tree in trees] == [4, 0, 6]
+    trees = drafter.draft([sequence([n]) for n in range(5)], [5, 0, 9, 1, 6], CounterNoise()).trees
+    assert [tree.parents for tree in trees] == [(-1, -1), (), drafter.tree.parents, (-1,), drafter.tree.parents]
 
 
 class ColderDrafter(ModelDrafter):

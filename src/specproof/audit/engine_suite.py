@@ -28,10 +28,10 @@ PARAMS = (
 )
 # Trees have more nodes than a chain of their depth; two tokens a row keep the paths countable.
 TREE_PARAMS = (
-    SamplingParams(temperature=1.0, top_k=2, max_tokens=4),
-    SamplingParams(temperature=0.7, top_k=3, top_p=0.7, max_tokens=4),
+    SamplingParams(temperature=1.0, top_k=2, max_tokens=5),
+    SamplingParams(temperature=0.7, top_k=3, top_p=0.7, max_tokens=5),
 )
-TREE = Tree((-1, -1, 0))
+TREE = Tree((-1, -1, 0, 1))
 
 
 def audit_engines(
@@ -79,6 +79,7 @@ _DRAFTERS: dict[str, Callable[[str], Drafter]] = {
     "model": _model_drafter,
     "tree-iid": lambda architecture: _model_drafter(architecture, TREE),
     "tree-without-replacement": lambda architecture: _model_drafter(architecture, TREE, "without_replacement"),
+    "tree-top-and-one": lambda architecture: _model_drafter(architecture, TREE, "top_and_one"),
     "tree-point": lambda architecture: _model_drafter(architecture, TREE, "point"),
 }
 

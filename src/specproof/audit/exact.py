@@ -28,8 +28,8 @@ class Instance:
         target: next-token rows of the model whose law must come out, for contexts up to the text's end.
         draft: rows that nodes are drawn from; for point drafts, its likeliest tokens are the nodes.
         tree: the shape.
-        drawn: "iid", "without_replacement" or "point". Drafts that would exhaust a row have no probability, so
-            rows need as many tokens with mass as there are siblings.
+        drawn: as in `Draft`. Drafts that would exhaust a row have no probability, so rows need as many tokens
+            with mass as there are siblings; of top_and_one drafts, the likeliest tokens come first.
         length: tokens in the text whose law is computed.
     """
 
@@ -118,14 +118,15 @@ def enumerate_drafts(instance: Instance, length: int) -> Drafts:
     codes = [contexts]  # number of context + path, for the root and each node
     for node, parent in enumerate(tree.parents):
         rows = _rows(instance.draft, length + tree.depths[node] - 1, codes[parent + 1])
-        if instance.drawn == "point":
+        family = tree.children(parent)
+        rank = family.index(node)
+        if instance.drawn == "point" or (instance.drawn == "top_and_one" and rank < len(family) - 1):
             # The nth child of a node is its nth likeliest token, so siblings differ.
-            rank = tree.children(parent).index(node)
             token = rows.argsort(dim=-1, descending=True, stable=True)[:, rank % size]
         else:
             # Every token in turn: repeat all drafts so far V times.
-            if instance.drawn == "without_replacement":
-                rows = _without(rows, tokens[:, [n for n in tree.children(parent) if n < node]])
+            if instance.drawn != "iid":
+                rows = _without(rows, tokens[:, list(family[:rank])])
             token = torch.arange(size).repeat(len(contexts))
             spread = torch.arange(len(contexts)).repeat_interleave(size)
             contexts, tokens, codes = contexts[spread], tokens[spread], [code[spread] for code in codes]

@@ -19,7 +19,7 @@ from specproof.tree import Tree
 from specproof.types import Draft
 
 CHAINS = tuple(Tree.chain(length) for length in (1, 2, 3))
-TREES = (*map(Tree.levels, ((2,), (2, 1), (1, 2), (2, 2))), Tree((-1, 0, -1, 1)))
+TREES = (*map(Tree.levels, ((2,), (2, 1), (1, 2), (2, 2))), Tree((-1, 0, -1, 1)), Tree((-1, -1, 0, 1)))
 
 
 def audit_rule(rule: Rule, instances: int = 300, seed: int = 0) -> RuleResult:
@@ -42,14 +42,12 @@ def audit_rule(rule: Rule, instances: int = 300, seed: int = 0) -> RuleResult:
 def random_instances(rule: Rule, seed: int) -> Iterator[Instance]:
     """Settings without end: rows that depend on the context, some with zero-mass tokens, some degenerate."""
     generator = torch.Generator().manual_seed(seed)
-    shapes = [
-        (drawn, tree) for drawn in rule.draws for tree in CHAINS + TREES if rule.accepts(drawn, tree.is_chain)
-    ]
+    shapes = [(drawn, tree) for drawn in rule.draws for tree in CHAINS + TREES if rule.fits(drawn, tree)]
     while True:
         for drawn, tree in shapes:
             # Two more tokens than one round can accept: at least two rounds, and a text cut inside a block.
             length = max(tree.depths) + 2
-            for pair in _pairs(3, length, generator, exhaustible=drawn == "without_replacement"):
+            for pair in _pairs(3, length, generator, exhaustible=drawn in ("without_replacement", "top_and_one")):
                 yield Instance(*pair, tree, drawn, length)
 
 

@@ -48,7 +48,7 @@ class Growing:
     def wanted(self, depth: int, order: int, drawn: Drawn) -> Iterator[tuple[int, int, Tensor]]:
         """Children number `order` that nodes at `depth` are to have: node, its template child, and the row.
 
-        None for a row that has no token left.
+        Rows without a token left are passed over.
         """
         for node, at in self._level(depth).items():
             children = self.template.children(at)
@@ -56,6 +56,10 @@ class Growing:
                 row = self._left(node, drawn)
                 if row is not None:
                     yield node, children[order], row
+
+    def is_last(self, child: int) -> bool:
+        """Whether a template's node is the last of its siblings."""
+        return self.template.children(self.template.parents[child])[-1] == child
 
     def key(self, child: int) -> Key:
         """Of the decision which token a template's node gets."""

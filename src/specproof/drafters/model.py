@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 
 import torch
@@ -19,9 +20,10 @@ class ModelDrafter:
 
     Args:
         backend: any backend with the target's vocabulary; its context may be shorter than the target's.
-        tree: the shape to draw, level by level; a number stands for a chain of that length. Budgets cut it
-            from the end, and a row with fewer tokens than children has fewer children.
-        drawn: "iid" children may repeat, "without_replacement" are all different, "point" are the likeliest.
+        tree: the shape to draw, level by level; a number stands for a chain of that length. Budgets cut off
+            its last levels, and a row with fewer tokens than children has fewer children.
+        drawn: "iid" children may repeat, "without_replacement" are all different, "point" are the likeliest,
+            "top_and_one" are the likeliest and a last one drawn from the rest.
     """
 
     def __init__(self, backend: Backend, tree: Tree | int = 4, drawn: Drawn = "iid") -> None:
@@ -66,10 +68,17 @@ class ModelDrafter:
         self.backend.free(batch)
 
     def _template(self, length: int, budget: int) -> Tree:
-        """The shape cut to budget and context; the last level is never scored by this model."""
+        """The shape cut to budget and context by whole levels, so that paths of one length keep one length.
+
+        Of a first level that is too wide, the first children stay. The last level is never scored here.
+        """
         deepest = self.backend.context - length + 1
-        fitting = [p for p, depth in zip(self.tree.parents, self.tree.depths, strict=True) if depth <= deepest]
-        return Tree(tuple(fitting[: max(0, budget)]))
+        for depth in range(min(deepest, self.tree.depths[-1]), 0, -1):
+            size = bisect_right(self.tree.depths, depth)
+            if size <= budget:
+                return Tree(self.tree.parents[:size])
+        first = self.tree.parents.count(-1) if deepest > 0 else 0
+        return Tree((-1,) * max(0, min(first, budget)))
 
     def _score(self, active: Sequence[Growing], depth: int) -> None:
         """One draft forward: the rows of the nodes at `depth` (0 is the root), from which children are drawn."""
@@ -91,9 +100,15 @@ class ModelDrafter:
         if not places:
             return
         rows = torch.stack([row for _, _, _, row in places])
-        if self.drawn == "point":
-            chosen = rows.argmax(-1)
-        else:
-            chosen = noise.choose(rows, [draft.key(child) for draft, _, child, _ in places])
+        chosen = rows.argmax(-1)
+        chance = [
+            i
+            for i, (draft, _, child, _) in enumerate(places)
+            if self.drawn in ("iid", "without_replacement")
+            or (self.drawn == "top_and_one" and draft.is_last(child))
+        ]
+        if chance:
+            keys = [places[i][0].key(places[i][2]) for i in chance]
+            chosen[chance] = noise.choose(rows[chance], keys)
         for (draft, node, child, _), token in zip(places, chosen.tolist(), strict=True):
             draft.add(node, child, token)

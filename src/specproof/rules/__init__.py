@@ -10,15 +10,26 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from specproof.errors import SpecproofError, unknown
+from specproof.tree import Tree
 from specproof.types import Draft, Drafter, Drawn, Law
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-ANY_DRAW: tuple[Drawn, ...] = ("iid", "without_replacement", "point")
+ANY_DRAW: tuple[Drawn, ...] = ("iid", "without_replacement", "top_and_one", "point")
+
+Shape = Literal["any", "parallel", "even"]
+SHAPES: dict[Shape, tuple[str, Callable[[Tree], bool]]] = {
+    "any": ("trees", lambda tree: True),
+    "parallel": ("trees that branch at the root only", lambda tree: tree.is_parallel),
+    "even": (
+        "trees of equally long chains that hang from the root",
+        lambda tree: tree.is_parallel and tree.is_even,
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -33,6 +44,7 @@ class Rule:
         paper: where it comes from.
         dominates: rules that never accept more in expectation on the same draft (all exact, see `audit.exact`).
         usable: whether an engine may use it; false for published rules that are unsound.
+        shape: which trees, a key of SHAPES.
     """
 
     name: str
@@ -42,10 +54,12 @@ class Rule:
     paper: str
     dominates: tuple[str, ...] = ()
     usable: bool = True
+    shape: Shape = "any"
 
     def __call__(self, target: Tensor, draft: Draft) -> Law:
         """The law of one verification; target rows are [B, N+1, V]."""
         self.check(draft.drawn, all(tree.is_chain for tree in draft.trees))
+        self.check_shapes(draft)
         if draft.tokens.shape[1] == 0:
             # Every rule's law of an empty draft, at no cost: plain decoding goes through here.
             return Law(target.new_ones(len(target), 1), lambda at: target[:, 0])
@@ -70,6 +84,22 @@ class Rule:
     def accepts(self, drawn: Drawn, chain: bool) -> bool:
         """Whether the rule is made for drafts that were drawn like this."""
         return drawn in self.draws and (chain or self.trees)
+
+    def fits(self, drawn: Drawn, tree: Tree) -> bool:
+        """Whether the rule is made for drafts of this very shape that were drawn like this."""
+        return self.accepts(drawn, tree.is_chain) and SHAPES[self.shape][1](tree)
+
+    def check_shapes(self, draft: Draft) -> None:
+        """Raise for a tree that the rule is not made for; the error says which rules are."""
+        if self.shape == "any":
+            return
+        words, right = SHAPES[self.shape]
+        for tree in dict.fromkeys(draft.trees):
+            if not right(tree):
+                fitting = ", ".join(rule.name for rule in RULES.values() if rule.fits(draft.drawn, tree))
+                raise SpecproofError(
+                    f"rule {self.name!r} takes {words}, not parents {tree.parents}; rules that take it: {fitting}"
+                )
 
     def check(self, drawn: Drawn, chain: bool) -> None:
         """Raise unless the rule accepts such drafts; the error says which rules do."""
@@ -102,6 +132,16 @@ RULES: dict[str, Rule] = {
             "Weng et al. 2025 (2505.12398)",
             ("block", "rejection"),
         ),
+        Rule("kseq", True, ("iid",), True, "Sun et al. 2023 (2310.15141), K-SEQ", shape="parallel"),
+        Rule(
+            "transport",
+            True,
+            ("iid", "without_replacement"),
+            True,
+            "Sun et al. 2023 (2310.15141), optimal transport; Khisti et al. 2024 (2410.18234); Hu et al. 2025",
+        ),
+        Rule("hu", True, ("top_and_one",), True, "Hu et al. 2025 (2502.18779), greedy construction"),
+        Rule("multipath", True, ("iid",), True, "Thomas & Pal 2026 (2602.16961)", shape="even"),
     )
 }
 
@@ -115,9 +155,8 @@ def choose_rule(name: str, drafter: Drafter) -> Rule:
     if name == "auto":
         # The target walk is optimal for point drafts, block verification for sampled chains; traversal is
         # block verification on trees.
-        if drafter.drawn == "point":
-            return RULES["walk"]
-        return RULES["block" if drafter.drawn == "iid" and drafter.chains else "traversal"]
+        sampled = "block" if drafter.drawn == "iid" and drafter.chains else "traversal"
+        return RULES[{"point": "walk", "top_and_one": "hu"}.get(drafter.drawn, sampled)]
     if name not in RULES:
         raise unknown("rule", name, ["auto", *RULES])
     RULES[name].check(drafter.drawn, drafter.chains)

@@ -113,8 +113,9 @@ def _check_draws(drafter: Drafter, sequence: TokenSequence, budget: int) -> None
         rows = draft.rows[0].double().clone()
         for node, parent in enumerate(tree.parents):
             row = rows[parent + 1]
-            expected *= float(row[tokens[node]] / row.sum())
-            if draft.drawn == "without_replacement":
+            if draft.drawn != "top_and_one" or node == tree.children(parent)[-1]:
+                expected *= float(row[tokens[node]] / row.sum())
+            if draft.drawn != "iid":
                 row[tokens[node]] = 0
         assert abs(expected - probability) < 1e-6, f"draft {tokens}: drawn with {probability}, rows say {expected}"
     assert abs(total - 1) < 1e-6, f"drafts have total probability {total}"

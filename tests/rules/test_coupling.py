@@ -71,30 +71,40 @@ def test_the_law_averaged_over_the_noise_is_the_targets():
         assert tv(text_law(RULES["coupling"], instance).law, target_law(instance)) < 1e-12
 
 
-def test_decided_rows_hold_the_winner_of_each_nodes_position():
-    tree = Tree((-1, -1, 0, 2))
-    batch = [TokenSequence([1] * 5, 2, SamplingParams(), seed=3), TokenSequence([1], 1, SamplingParams(), seed=4)]
-    draft = Draft((tree, Tree.chain(1)), torch.zeros(2, 4, dtype=torch.long), None, "point")
+def one_hot(token, size):
+    return [float(x == token) for x in range(size)]
+
+
+def test_decisions_are_followed_from_the_root_and_end_with_the_first_that_was_not_drafted():
     rows = torch.rand(2, 5, 6, generator=torch.Generator().manual_seed(10), dtype=torch.float64)
+    batch = [TokenSequence([1] * 5, 2, SamplingParams(), seed=3), TokenSequence([1], 1, SamplingParams(), seed=4)]
+    # A text of 5 tokens: the root's row decides position 5, the rows of its children position 6, …
+    first = int(race(rows[:1, 0], [shared_key(3, 5)]))
+    tree = Tree((-1, -1, 1, -1))
+    second = int(race(rows[:1, 2], [shared_key(3, 6)]))
+    tokens = torch.tensor([[(first + 1) % 6, first, (second + 1) % 6, first], [0, 0, 0, 0]])
+    alone = int(race(rows[1:, 0], [shared_key(4, 1)]))
+    tokens[1] = (alone + 1) % 6
+    draft = Draft((tree, Tree.chain(2)), tokens, None, "point")
     found = decided(rows, batch, draft, CounterNoise())
-    for node, depth in enumerate((0, *tree.depths)):
-        # Text of 5 tokens: the root's row decides position 5, its children's rows position 6, …
-        winner = race(rows[0, node][None], [shared_key(3, 5 + depth)])
-        assert found[0, node].tolist() == torch.nn.functional.one_hot(winner[0], 6).tolist()
-    for node in range(2):
-        winner = race(rows[1, node][None], [shared_key(4, 1 + node)])
-        assert found[1, node].tolist() == torch.nn.functional.one_hot(winner[0], 6).tolist()
-    assert not found[1, 2:].any()  # padding
+    assert found[0, 0].tolist() == one_hot(first, 6)
+    assert found[0, 2].tolist() == one_hot(second, 6)  # of the equal children the first one
+    assert found[1, 0].tolist() == one_hot(alone, 6)
+    assert found.sum() == 3
+    law = coupling(found, draft)
+    assert law.stop.tolist() == [[0, 0, 1, 0, 0], [1, 0, 0, 0, 0]]
+    assert law.next(torch.tensor([2, 0])).tolist() == [one_hot(second, 6), one_hot(alone, 6)]
 
 
 def test_a_position_is_decided_alike_from_every_root():
     row = torch.tensor([0.4, 0.3, 0.2, 0.1], dtype=torch.float64)
+    text = [0] + [int(race(row[None], [shared_key(11, position)])) for position in range(1, 9)]
     winners = set()
-    for length in range(1, 8):  # position 8 as the bonus of a long draft, of a short one, …
-        tree = Tree.chain(8 - length)
-        draft = Draft((tree,), torch.zeros(1, len(tree), dtype=torch.long), None, "point")
+    for length in range(1, 9):  # position 8 as the bonus of a long draft, of a short one, of none
+        drafted = text[length:8]
+        tree = Tree.chain(len(drafted))
+        draft = Draft((tree,), torch.tensor([drafted], dtype=torch.long), None, "point")
         sequence = TokenSequence([0] * length, 1, SamplingParams(), seed=11)
-        winners.add(
-            int(decided(row.expand(1, len(tree) + 1, -1), [sequence], draft, CounterNoise())[0, -1].argmax())
-        )
-    assert len(winners) == 1
+        rows = row.expand(1, len(tree) + 1, -1)
+        winners.add(int(decided(rows, [sequence], draft, CounterNoise())[0, -1].argmax()))
+    assert winners == {text[8]}

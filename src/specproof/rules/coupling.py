@@ -26,17 +26,25 @@ def coupling(target: Tensor, draft: Draft) -> Law:
 def decided(rows: Tensor, batch: Batch, draft: Draft, noise: Noise) -> Tensor:
     """Rows [B, N+1, V] to one-hot rows: what the shared noise of its position decides at each node.
 
-    Rows of padding come back zero; no walk gets there.
+    Only nodes that the decisions from the root lead to are decided; other rows come back zero, since no walk
+    gets there.
     """
-    places = [(b, row) for b, tree in enumerate(draft.trees) for row in range(len(tree) + 1)]
-    keys = []
-    for b, row in places:
-        depth = draft.trees[b].depths[row - 1] if row else 0
-        keys.append(shared_key(batch[b].seed, len(batch[b].tokens) + depth))
-    sequences, numbers = torch.tensor(places, device=rows.device).unbind(1)
-    winners = noise.choose(rows[sequences, numbers], keys)
     one_hot = torch.zeros_like(rows)
-    one_hot[sequences, numbers, winners] = 1
+    tokens = draft.tokens.tolist()
+    at = dict.fromkeys(range(len(batch)), -1)  # node that each sequence has come to
+    depth = 0
+    while at:
+        live, places = list(at), [node + 1 for node in at.values()]
+        keys = [shared_key(batch[b].seed, len(batch[b].tokens) + depth) for b in live]
+        winners = noise.choose(rows[live, places], keys).tolist()
+        one_hot[live, places, winners] = 1
+        children = [draft.trees[b].children(at[b]) for b in live]
+        at = {
+            b: next(child for child in below if tokens[b][child] == token)
+            for b, below, token in zip(live, children, winners, strict=True)
+            if any(tokens[b][child] == token for child in below)
+        }
+        depth += 1
     return one_hot
 
 

@@ -16,6 +16,7 @@ from specproof.drafters.model import ModelDrafter
 from specproof.drafters.ngram import NgramDrafter
 from specproof.drafters.none import NoDrafter
 from specproof.engine.baseline import decode
+from specproof.engine import loading
 from specproof.engine.engine import Engine
 from specproof.noise import CounterNoise
 from specproof.rules import coupling as coupling_module
@@ -26,7 +27,7 @@ from specproof.types import GUMBEL, Draft, Key, SamplingParams, TokenSequence
 VOCABULARY = 6
 PROMPTS = [[1, 2, 3, 1, 2], [4], [0, 5, 0, 5, 0, 5, 0], [3, 3]]
 PARAMS = [
-    SamplingParams(max_tokens=24, seed=seed, temperature=t) for seed, t in ((1, 1), (2, 0.7), (3, 1.5), (4, 1))
+    SamplingParams(max_tokens=16, seed=seed, temperature=t) for seed, t in ((1, 1), (2, 0.7), (3, 1.5), (4, 1))
 ]
 
 
@@ -94,7 +95,7 @@ def test_batch_and_budget_do_not_matter(models, texts):
 
 
 def test_other_seeds_give_other_texts(models, texts):
-    params = SamplingParams(max_tokens=24, seed=5)
+    params = SamplingParams(max_tokens=16, seed=5)
     assert naive(models[0], PROMPTS[0], params) != texts[0]
     assert len(set(texts)) == len(texts)
 
@@ -111,7 +112,7 @@ def test_noise_keyed_by_the_step_is_noticed(models, texts, monkeypatch):
 
 
 def test_a_draft_model_with_the_same_noise_is_accepted_more_often(models):
-    # A draft model close to the target, and 200 tokens: no statistics, the seeds are fixed.
+    # A draft model close to the target, and fixed seeds: no statistics.
     near = tiny_model("llama", VOCABULARY, seed=0)
     with torch.no_grad():
         near.get_output_embeddings().weight.add_(
@@ -173,3 +174,18 @@ def test_the_name_model_is_coupled_where_asked(models):
     target, draft = HFBackend(models[0]), HFBackend(models[1])
     assert choose_drafter("model", target, draft).drawn == "iid"
     assert choose_drafter("model", target, draft, coupled=True).drawn == "point"
+
+
+def test_an_engine_by_name_couples_its_draft_model_to_the_rule(models, monkeypatch):
+    class Tokenizer:
+        eos_token_id = 0
+
+        def get_vocab(self):
+            return {"a": 0}
+
+    monkeypatch.setattr(loading, "load_model", lambda name, *rest: models[name == "draft"])
+    monkeypatch.setattr(loading, "load_tokenizer", lambda name: Tokenizer())
+    for rule, coupled in (("coupling", True), ("block", False)):
+        engine = loading.load_engine("target", drafter="model", draft_model="draft", rule=rule)
+        assert engine.drafter.coupled == coupled
+        assert engine.rule_name == rule

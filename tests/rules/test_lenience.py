@@ -52,6 +52,10 @@ def test_share_one_is_rejection():
     assert disagreement(partial(lenience, share=1), rejection, CHAINS, "iid") < 1e-13
 
 
+def test_at_temperature_zero_there_is_nothing_to_be_lenient_about():
+    assert audit_lossy(partial(lenience, share=0.1), [0, 1, 0], [0.5, 0.2, 0.3]).tv == 0
+
+
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.8])
 def test_no_text_comes_out_more_than_its_share_allows(share):
     generator = torch.Generator().manual_seed(1)

@@ -16,6 +16,8 @@ def lenience(target: Tensor, draft: Draft, *, share: float = SHARE.default) -> L
     Accepts with min(1, target / (share · draft)), else draws from (target - share · draft)⁺. Share 1 is plain
     rejection; below it the law is another one. What still holds, for each drafted place: no token comes out
     more than 1/share times as often as it should. There is no lower bound, so diversity can shrink.
+    One-hot rows (temperature 0) leave nothing to be lenient about; the paper's greedy variant, which looks at
+    probabilities before the argmax, is not this rule.
 
     Source: Leviathan et al. 2023 (2211.17192), A.5, where the share is called lenience.
     """

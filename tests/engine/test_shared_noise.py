@@ -15,8 +15,8 @@ from specproof.drafters import choose_drafter
 from specproof.drafters.model import ModelDrafter
 from specproof.drafters.ngram import NgramDrafter
 from specproof.drafters.none import NoDrafter
-from specproof.engine.baseline import decode
 from specproof.engine import loading
+from specproof.engine.baseline import decode
 from specproof.engine.engine import Engine
 from specproof.noise import CounterNoise
 from specproof.rules import coupling as coupling_module

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from struct import pack
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from specproof.types import Key
+from specproof.types import GUMBEL, Key
 
 
 def uniform(key: Key) -> float:
@@ -37,10 +38,47 @@ def inverse_cdf(rows: Tensor, coins: Tensor) -> Tensor:
     return torch.minimum(chosen, last)[:, 0]
 
 
+def exponentials(key: Key, size: int) -> Tensor:
+    """Independent standard exponential numbers > 0 for tokens 0 to size - 1 under one key; [size] float64.
+
+    The raw stream of a counter-based generator (Philox), so every machine has the same bits; token v's number
+    does not depend on `size`.
+    """
+    # Arrays of their own type: numpy would take a list with a large seed for floating point.
+    own = np.array([key.seed, key.root], dtype=np.uint64)
+    block = np.array([0, 0, key.part, key.use.number], dtype=np.uint64)
+    raw = np.asarray(np.random.Philox(key=own, counter=block).random_raw(size))
+    # 52 bits and a half: neither 0 nor 1 can come out.
+    return torch.from_numpy(-np.log(((raw >> np.uint64(12)) + 0.5) * 2.0**-52))
+
+
+def race(rows: Tensor, keys: Sequence[Key]) -> Tensor:
+    """The token that comes first in each row [M, V], [M] long: token v arrives at exponential / probability.
+
+    Each winner has its row's law, and rows that resemble each other have the same winner under the same key
+    more often than not. It is the argmax of log probability + Gumbel noise. A zero-mass token never arrives;
+    of equal arrivals the lowest token counts.
+    """
+    places: dict[Key, list[int]] = {}
+    for place, key in enumerate(keys):
+        places.setdefault(key, []).append(place)
+    winners = torch.zeros(len(rows), dtype=torch.long, device=rows.device)
+    # Key by key: all arrivals at once would be as large as the rows, in double precision.
+    for key, mine in places.items():
+        arrival = exponentials(key, rows.shape[1]).to(rows.device) / rows[mine].double()
+        winners[mine] = arrival.argmin(-1)
+    return winners
+
+
 class CounterNoise:
-    """The noise of production: a counter-based hash of the key, then the inverse CDF of the row."""
+    """The noise of production: a counter-based hash of the key, then the inverse CDF of the row.
+
+    Keys for the use `GUMBEL` are raced instead, so that equal keys make different rows agree.
+    """
 
     def choose(self, rows: Tensor, keys: Sequence[Key]) -> Tensor:
-        """Draw one index from each row [M, V] under its key; [M] long."""
+        """Draw one index from each row [M, V] under its key; [M] long. One call is for one use."""
+        if keys and keys[0].use == GUMBEL:
+            return race(rows, keys)
         coins = torch.tensor([uniform(key) for key in keys], dtype=torch.float64, device=rows.device)
         return inverse_cdf(rows, coins)

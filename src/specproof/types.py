@@ -137,6 +137,8 @@ class Use(NamedTuple):
 
 
 PROPOSE, STOP, EXTRA = Use(0, "propose"), Use(1, "stop"), Use(2, "extra")
+# The one use that is shared on purpose: drafter and verifier race their rows under the same key.
+GUMBEL = Use(3, "gumbel")
 
 
 class Key(NamedTuple):
@@ -145,8 +147,10 @@ class Key(NamedTuple):
     Attributes:
         seed: of the sequence.
         root: position of the last committed token when the step began. A later step has a larger one,
-            so no decision is ever made twice with the same number, whatever was rejected in between.
-        use: proposal, stop or extra token.
+            so no decision is ever made twice with the same number, whatever was rejected in between. For
+            GUMBEL it is the position of the token before the one decided, drafted or not, so that a
+            position that was rejected is decided with the same noise again.
+        use: proposal, stop or extra token; or the noise that proposals share with verification.
         part: which one, where a step makes several decisions for the same use.
     """
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from specproof.types import STOP, Key
+from specproof.types import GUMBEL, STOP, Key
 
 
 @dataclass
@@ -64,7 +64,9 @@ class EnumeratingNoise:
 
     def _choose(self, row: list[float], key: Key) -> int:
         path = self.paths[key.seed]
-        assert key not in self.keys[key.seed], f"the same random number for two decisions: {key}"
+        # Shared noise decides a position anew for every text that may stand before it. Only one of these texts
+        # comes out, so it does not matter for the law that the decisions are enumerated as if independent.
+        assert key.use == GUMBEL or key not in self.keys[key.seed], f"one random number for two decisions: {key}"
         self.keys[key.seed].add(key)
         path.rounds += key.use == STOP and len(row) > 1
         first, *others = [index for index, mass in enumerate(row) if mass > 0]

@@ -19,13 +19,16 @@ DRAFTERS: dict[str, str] = {
 }
 
 
-def choose_drafter(name: str, target: Backend, backend: Backend | None = None) -> Drafter:
+def choose_drafter(
+    name: str, target: Backend, backend: Backend | None = None, *, coupled: bool = False
+) -> Drafter:
     """The drafter of that name for a target.
 
     Args:
         name: a key of DRAFTERS.
         target: the model it drafts for; a draft model must have the same vocabulary.
         backend: the draft model, which "model" needs and the others do not take.
+        coupled: whether a draft model shares its noise with rule "coupling".
     """
     if name not in DRAFTERS:
         raise unknown("drafter", name, DRAFTERS)
@@ -44,4 +47,4 @@ def choose_drafter(name: str, target: Backend, backend: Backend | None = None) -
             f"the draft model has a vocabulary of {backend.vocabulary} tokens and the target one of "
             f"{target.vocabulary}; give a draft model with the target's tokenizer"
         )
-    return make(backend)
+    return make(backend, coupled=coupled)

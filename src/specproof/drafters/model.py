@@ -10,9 +10,10 @@ import torch
 from specproof.drafters.growing import Growing
 from specproof.drafters.none import empty_draft
 from specproof.errors import SpecproofError
+from specproof.rules.coupling import shared_key
 from specproof.sampling import warp_batch
 from specproof.tree import Tree
-from specproof.types import Backend, Batch, Draft, Drawn, Noise, Output, Step
+from specproof.types import Backend, Batch, Draft, Drawn, Key, Noise, Output, Step
 
 
 class ModelDrafter:
@@ -24,17 +25,24 @@ class ModelDrafter:
             its last levels, and a row with fewer tokens than children has fewer children.
         drawn: "iid" children may repeat, "without_replacement" are all different, "point" are the likeliest,
             "top_and_one" are the likeliest and a last one drawn from the rest.
+        coupled: decide each position of a chain with the noise that rule "coupling" will decide it with, so
+            that the two agree often. Given the noise nothing is left to chance: these are point drafts.
     """
 
-    def __init__(self, backend: Backend, tree: Tree | int = 4, drawn: Drawn = "iid") -> None:
+    def __init__(
+        self, backend: Backend, tree: Tree | int = 4, drawn: Drawn = "iid", *, coupled: bool = False
+    ) -> None:
         shape = Tree.chain(tree) if isinstance(tree, int) else tree
         if len(shape) == 0:
             raise SpecproofError("a draft of 0 nodes is not allowed: give a tree, or a chain's length >= 1")
         if list(shape.depths) != sorted(shape.depths):
             raise SpecproofError(f"tree {shape.parents} is not level by level: sort its nodes by depth")
+        if coupled and not shape.is_chain:
+            raise SpecproofError(f"tree {shape.parents} cannot be coupled, siblings would be equal: give a chain")
         self.backend = backend
         self.tree = shape
-        self.drawn: Drawn = drawn
+        self.coupled = coupled
+        self.drawn: Drawn = "point" if coupled else drawn
         self.chains = shape.is_chain
 
     def draft(self, batch: Batch, budget: Sequence[int], noise: Noise) -> Draft:
@@ -104,11 +112,18 @@ class ModelDrafter:
         chance = [
             i
             for i, (draft, _, child, _) in enumerate(places)
-            if self.drawn in ("iid", "without_replacement")
+            if self.coupled
+            or self.drawn in ("iid", "without_replacement")
             or (self.drawn == "top_and_one" and draft.is_last(child))
         ]
         if chance:
-            keys = [places[i][0].key(places[i][2]) for i in chance]
+            keys = [self._key(places[i][0], places[i][2]) for i in chance]
             chosen[chance] = noise.choose(rows[chance], keys)
         for (draft, node, child, _), token in zip(places, chosen.tolist(), strict=True):
             draft.add(node, child, token)
+
+    def _key(self, draft: Growing, child: int) -> Key:
+        """What the template's node `child` is decided by."""
+        if not self.coupled:
+            return draft.key(child)
+        return shared_key(draft.sequence.seed, len(draft.sequence.tokens) + draft.template.depths[child] - 1)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from specproof.sampling import warp
 from specproof.stopping import commit, room
-from specproof.types import EXTRA, Key, Noise, TokenSequence
+from specproof.types import EXTRA, Key, Noise, TokenSequence, Use
 
 
 def decode(
@@ -18,6 +18,7 @@ def decode(
     noise: Noise,
     eos: Collection[int] = (),
     context: int = 1 << 30,
+    use: Use = EXTRA,
 ) -> list[int]:
     """Finish a sequence in place and return its output.
 
@@ -26,11 +27,12 @@ def decode(
         sequence: with its prompt and parameters.
         noise: draws each token under the key that the engine uses for the extra token at this root.
         eos, context: as in `stopping.commit`.
+        use: EXTRA, or GUMBEL for the text that rule "coupling" gives.
     """
     if room(sequence, context) == 0:
         commit(sequence, [], eos, context)
     while sequence.finish_reason is None:
         row = warp(logits(sequence.tokens), sequence.params)
-        token = noise.choose(row[None], [Key(sequence.seed, len(sequence.tokens) - 1, EXTRA)])
+        token = noise.choose(row[None], [Key(sequence.seed, len(sequence.tokens) - 1, use)])
         commit(sequence, token.tolist(), eos, context)
     return sequence.output

@@ -20,7 +20,8 @@ from specproof.engine.requests import Request, Result, check_prompt
 from specproof.engine.stats import Statistics
 from specproof.errors import SpecproofError
 from specproof.noise import CounterNoise
-from specproof.rules import Rule, choose_rule
+from specproof.rules import Rule, admit, choose_rule
+from specproof.rules.coupling import decided
 from specproof.rules.draw import draw
 from specproof.sampling import warp_batch
 from specproof.stopping import commit, cut, room
@@ -40,6 +41,7 @@ class Engine:
         eos: tokens that end a text.
         budget: most nodes drafted for a sequence in one step.
         max_batch: most sequences in one forward; further requests wait their turn.
+        allow_lossy: take a rule that changes the target's law; results then say lossless=False.
         noise: where randomness comes from; the keyed noise of `noise` unless an audit enumerates.
     """
 
@@ -53,6 +55,7 @@ class Engine:
         eos: Collection[int] = (),
         budget: int = 16,
         max_batch: int = 16,
+        allow_lossy: bool = False,
         noise: Noise | None = None,
     ) -> None:
         if max_batch < 1 or budget < 0:
@@ -61,7 +64,12 @@ class Engine:
             )
         self.target = target
         self.drafter = choose_drafter(drafter, target) if isinstance(drafter, str) else drafter
-        self.rule = choose_rule(rule, self.drafter) if isinstance(rule, str) else rule
+        if isinstance(rule, str):
+            rule = choose_rule(rule, self.drafter, allow_lossy=allow_lossy)
+        elif isinstance(rule, Rule):
+            admit(rule, self.drafter, allow_lossy=allow_lossy)
+        self.rule = rule
+        self.coupled = isinstance(rule, Rule) and rule.coupled
         self.tokenizer = tokenizer
         self.eos = frozenset(eos)
         self.budget = budget
@@ -79,7 +87,7 @@ class Engine:
     @property
     def rule_name(self) -> str:
         """Name of the rule in use."""
-        return self.rule.name if isinstance(self.rule, Rule) else getattr(self.rule, "__name__", "custom")
+        return self.rule.label if isinstance(self.rule, Rule) else getattr(self.rule, "__name__", "custom")
 
     @property
     def lossless(self) -> bool | None:
@@ -145,6 +153,8 @@ class Engine:
 
         # 3 verify
         rows = warp_batch(output.logits, batch)
+        if self.coupled:
+            rows = decided(rows, batch, draft, self.noise)
         law = self.rule(rows, draft.to(rows.device))
         steps = draw(law, batch, draft, self.noise)
 

@@ -51,7 +51,7 @@ def load_engine(
         _same_tokens(tokenizer, load_tokenizer(draft_model))
     return Engine(
         target,
-        choose_drafter(drafter, target, draft),
+        choose_drafter(drafter, target, draft, coupled=rule == "coupling"),
         rule,
         tokenizer=tokenizer,
         eos=end_tokens(loaded, tokenizer),

@@ -50,6 +50,13 @@ def test_a_draft_model_and_statistics(generate, draft_folder):
     assert "rule block (lossless)" in err
 
 
+def test_a_lossy_rule_runs_only_when_asked_for_and_says_so(generate):
+    argv = ["a b a b", "--rule", "lenience:0.5", "--allow-lossy", "--max-tokens", 5]
+    result = json.loads(generate(*argv, "--json")[1])["results"][0]
+    assert (result["rule"], result["lossless"]) == ("lenience:0.5", False)
+    assert "rule lenience:0.5 (LOSSY)" in generate(*argv, "--stats")[2]
+
+
 def test_several_prompts_are_numbered(generate):
     _, out, _ = generate("a", "b", "--max-tokens", 2, "--temperature", 0)
     assert "[1/2] a" in out
@@ -60,6 +67,8 @@ def test_several_prompts_are_numbered(generate):
     ("argv", "message"),
     [
         (["a", "--rule", "magic"], "unknown rule 'magic'; choose one of: auto, block"),
+        (["a", "--rule", "lenience:0.5"], "is lossy: its texts do not follow the target's law"),
+        (["a", "--rule", "hsd_published", "--allow-lossy"], "is for audits only"),
         (["a", "--drafter", "magic"], "unknown drafter 'magic'; choose one of: model, ngram, none"),
         (["a", "--drafter", "model"], "needs a draft model"),
         (["a", "--temperature", "-1"], "temperature=-1.0 is not allowed"),

@@ -44,9 +44,11 @@ def test_a_rule_keeps_the_law_and_equals_its_specification(name):
 def test_padding_and_batch_mates_change_nothing(name):
     instances = list(zip(random_instances(RULES[name], 3), range(25), strict=False))
     for instance, _ in instances:
+        shorter = Tree(instance.tree.parents[:-1])
+        if instance.drawn == "top_and_one" or not RULES[name].fits(instance.drawn, shorter):
+            continue  # without its last node this would be another kind of draft
         drafts = enumerate_drafts(instance, 1)
         whole = RULES[name](drafts.target, drafts.draft)
-        shorter = Tree(instance.tree.parents[:-1])
         trees = tuple(instance.tree if b % 2 else shorter for b in range(len(drafts.probability)))
         mixed = Draft(trees, drafts.draft.tokens, drafts.draft.rows, instance.drawn)
         law = RULES[name](drafts.target, mixed)

@@ -14,7 +14,7 @@ from specproof.drafters.ngram import NgramDrafter
 from specproof.drafters.none import NoDrafter
 from specproof.engine.engine import Engine
 from specproof.errors import unknown
-from specproof.rules import RULES, choose_rule
+from specproof.rules import RULES, choose_rule, sound_rules
 from specproof.testing.tiny import recomputed_logits, tiny_model
 from specproof.tree import Tree
 from specproof.types import Drafter, Drawn, SamplingParams
@@ -42,7 +42,7 @@ def audit_engines(
     params: Sequence[SamplingParams] = (),
 ) -> Iterator[tuple[SamplingParams, EngineResult]]:
     """Audit every combination that is allowed; all rules, drafters and settings if none are named."""
-    lossless = tuple(name for name, rule in RULES.items() if rule.lossless and rule.usable)
+    lossless = tuple(rule.name for rule in sound_rules())
     for drafter in drafters or tuple(_DRAFTERS):
         for setting in params or (TREE_PARAMS if drafter.startswith("tree") else PARAMS):
             for rule in rules or lossless:
@@ -92,4 +92,5 @@ def _engine(drafter: str, rule: str, architecture: str) -> Engine | None:
     if rule in RULES and not RULES[rule].accepts(made.drawn, made.chains):
         return None
     target = HFBackend(tiny_model(architecture, VOCABULARY, seed=0))
-    return Engine(target, made, choose_rule(rule, made), eos=(END,), max_batch=256, noise=EnumeratingNoise())
+    chosen = choose_rule(rule, made, allow_lossy=True)
+    return Engine(target, made, chosen, eos=(END,), max_batch=256, noise=EnumeratingNoise(), allow_lossy=True)

@@ -30,7 +30,15 @@ def add_parser(subparsers: Any) -> None:
     group = parser.add_argument_group("speculation")
     group.add_argument("--drafter", default="ngram", help="none, ngram (default) or model", metavar="NAME")
     group.add_argument("--draft-model", default=None, help="folder or name of the smaller model", metavar="NAME")
-    group.add_argument("--rule", default="auto", help="verification rule, or auto (default)", metavar="NAME")
+    group.add_argument(
+        "--rule",
+        default="auto",
+        help="verification rule, with numbers as in lenience:0.5, or auto",
+        metavar="NAME",
+    )
+    group.add_argument(
+        "--allow-lossy", action="store_true", help="take a rule that changes the model's law; results say so"
+    )
     add_sampling_flags(parser)
     group = parser.add_argument_group("output")
     group.add_argument("--raw", action="store_true", help="give the prompt as it is, without the chat format")
@@ -69,6 +77,7 @@ def _engine(args: argparse.Namespace) -> Engine:
         rule=args.rule,
         dtype=args.dtype,
         device=args.device,
+        allow_lossy=args.allow_lossy,
     )
 
 
@@ -99,7 +108,7 @@ def _print_stats(result: Result) -> None:
         f"acceptance by depth  {depths or '-'}",
         f"seconds: draft {stats.draft_seconds:.2f}, forward {stats.forward_seconds:.2f}, "
         f"verify {stats.verify_seconds:.2f}",
-        f"rule {result.rule} ({'lossless' if result.lossless else 'not lossless'}), seed {result.seed}",
+        f"rule {result.rule} ({'lossless' if result.lossless else 'LOSSY'}), seed {result.seed}",
     ]
     console = Console(stderr=True, highlight=False)
     for line in lines:

@@ -38,6 +38,8 @@ def after_refusals(
         weights: [B, N] weight of the parent when each node was refused; None stands for 1.
         replaced: whether the token of an elder sibling could be drawn again.
     """
+    if tokens.shape[1] == 0:
+        return rest
     last = tokens.shape[1] - 1
     for child in children.unbind(1):
         present, node = (child <= last)[:, None], child.clamp(max=last)

@@ -59,6 +59,7 @@ def panel() -> dict[str, Instance]:
         "first and last zero": chain(constant([0, 0.7, 0.3, 0]), constant([0.3, 0.2, 0.2, 0.3]), 2),
         "disjoint": chain(constant([0, 0.4, 0, 0.6]), constant([0.5, 0, 0.5, 0]), 2),
         "equal": chain(random(3, 2, dice(7)), random(3, 2, dice(7)), 2),
+        "flat target": chain(constant([0.25] * 4), constant([0.55, 0.25, 0.15, 0.05]), 2),
         "sharp target": chain(constant([0.02, 0.96, 0.02]), constant([0.3, 0.3, 0.4]), 2),
         "sharp draft": chain(random(3, 2, dice(8)), constant([0.97, 0.02, 0.01]), 2),
         "greedy": chain(constant([0, 0, 1]), constant([0.4, 0.4, 0.2]), 2),

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 # Exact sums in float64 over a few thousand terms; a real fault is larger by ten orders of magnitude.
 TOLERANCE = 1e-12
+# A verifier of another package computes in float32, and its coins are multiples of 2**-24.
+TOLERANCE_FLOAT32 = 1e-6
 
 
 @dataclass(frozen=True)
@@ -73,3 +75,88 @@ class EngineResult:
             f"{verdict}: engine with drafter {self.drafter}, rule {self.rule}: "
             f"TV {self.tv:.1e}, {self.paths} paths, up to {self.rounds} drafted rounds"
         )
+
+
+@dataclass(frozen=True)
+class EdgeFailure:
+    """One script of coins that a verifier failed on.
+
+    Attributes:
+        instance: where in the panel.
+        draft: the drafted tokens.
+        coins: one a drafted token, then the one that decides the extra token.
+        reason: what happened.
+    """
+
+    instance: str
+    draft: tuple[int, ...]
+    coins: tuple[float, ...]
+    reason: str
+
+    def __str__(self) -> str:
+        return f"on {self.instance!r} with draft {list(self.draft)} and coins {list(self.coins)}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class SampledResult:
+    """Audit of a verifier from outside: its output counted, its coins scripted.
+
+    Attributes:
+        verifier: name and version.
+        instances: size of the panel.
+        samples: calls of the verifier, over the whole panel.
+        pvalue: smallest of the panel, times its size (Bonferroni); 0 if an outcome of probability 0 was seen.
+        false_alarm: a correct verifier has a p-value below `level` at most this often.
+        level: what the p-value is compared with.
+        tv: estimated total variation on the instance with the smallest p-value.
+        noise: what that estimate would be on average for a correct verifier.
+        worst: that instance.
+        power: the total variation that is caught with 95 % power on any one instance, in any direction.
+        exact_tv: largest total variation found by integrating the coins; None where they cannot be.
+        edge_scripts: how many scripts of edge coins were run.
+        edge_failures: those that let a token of probability 0 through, or raised.
+        replay: a command that runs it again.
+    """
+
+    verifier: str
+    instances: int
+    samples: int
+    pvalue: float
+    false_alarm: float
+    level: float
+    tv: float
+    noise: float
+    worst: str
+    power: float
+    exact_tv: float | None
+    edge_scripts: int
+    edge_failures: tuple[EdgeFailure, ...]
+    replay: str
+
+    @property
+    def lossless(self) -> bool:
+        """Nothing speaks against the law, by samples or by integration; edge coins aside."""
+        exact = self.exact_tv is None or self.exact_tv <= TOLERANCE_FLOAT32
+        return self.pvalue >= self.level and exact
+
+    @property
+    def ok(self) -> bool:
+        """The law holds, and so it does at every edge coin."""
+        return self.lossless and not self.edge_failures
+
+    def __str__(self) -> str:
+        verdict = (
+            "NOT LOSSLESS" if not self.lossless else "EDGE COINS FAIL" if self.edge_failures else "NO FAULT FOUND"
+        )
+        exact = (
+            "coins not integrable" if self.exact_tv is None else f"TV {self.exact_tv:.1e} by integrating the coins"
+        )
+        lines = [
+            f"{verdict}: {self.verifier}: {exact}; sampled p-value {self.pvalue:.2g}, TV {self.tv:.4f} "
+            f"(noise {self.noise:.4f}) on {self.worst!r}; {self.samples} calls on {self.instances} instances, "
+            f"false alarms <= {self.false_alarm:.0e}, TV {self.power:.3f} caught with 95 % power; "
+            f"{len(self.edge_failures)} of {self.edge_scripts} edge scripts fail"
+        ]
+        # One example of each kind: a token let through, an exception raised.
+        kinds = {failure.reason.split()[0]: failure for failure in reversed(self.edge_failures)}
+        return "\n  ".join(lines + [str(failure) for failure in kinds.values()])

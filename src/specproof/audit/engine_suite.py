@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from specproof.audit.engine_exact import audit_engine
 from specproof.audit.enumerate import EnumeratingNoise
@@ -24,7 +25,7 @@ VOCABULARY = 4
 END = 0  # one of the tokens ends the text, so that stopping is in the law too
 PARAMS = (
     SamplingParams(temperature=1.0, max_tokens=3),
-    SamplingParams(temperature=0.7, top_k=3, top_p=0.9, max_tokens=4),
+    SamplingParams(temperature=0.7, top_k=3, top_p=0.9, max_tokens=3),
 )
 # Trees have more nodes than a chain of their depth; two tokens a row keep the paths countable.
 TREE_PARAMS = (
@@ -40,11 +41,20 @@ def audit_engines(
     *,
     architecture: str = "llama",
     params: Sequence[SamplingParams] = (),
+    max_tokens: int | None = None,
 ) -> Iterator[tuple[SamplingParams, EngineResult]]:
-    """Audit every combination that is allowed; all rules, drafters and settings if none are named."""
+    """Audit every combination that is allowed; all rules, drafters and settings if none are named.
+
+    Args:
+        rules, drafters, params: what to combine.
+        architecture: of the tiny transformers.
+        max_tokens: in place of what the settings say; paths grow exponentially.
+    """
     lossless = tuple(rule.name for rule in sound_rules())
     for drafter in drafters or tuple(_DRAFTERS):
         for setting in params or (TREE_PARAMS if drafter.startswith("tree") else PARAMS):
+            if max_tokens is not None:
+                setting = replace(setting, max_tokens=max_tokens)
             for rule in rules or lossless:
                 engine = _engine(drafter, rule, architecture)
                 if engine is not None:

@@ -51,6 +51,7 @@ def _add_engine(kinds: Any) -> None:
     engine.add_argument("--rule", default=None, help="only this rule", metavar="NAME")
     engine.add_argument("--drafter", default=None, help="only this drafter", metavar="NAME")
     engine.add_argument("--architecture", default="llama", help="llama (default), qwen2, qwen3 or gpt2")
+    engine.add_argument("--max-tokens", type=int, default=None, help="longer texts; paths grow exponentially")
     engine.add_argument("--mutants", action="store_true", help="audit engines with a planted fault as well")
     engine.add_argument("--json", action="store_true", help="one JSON document")
     engine.set_defaults(run=run_engine)
@@ -107,7 +108,9 @@ def run_engine(args: argparse.Namespace) -> int:
 
     rules, drafters = [args.rule] if args.rule else [], [args.drafter] if args.drafter else []
     results, found = [], []
-    for params, result in audit_engines(rules, drafters, architecture=args.architecture):
+    for params, result in audit_engines(
+        rules, drafters, architecture=args.architecture, max_tokens=args.max_tokens
+    ):
         results.append(result)
         if not args.json:
             filters = f"temperature {params.temperature}, top-k {params.top_k}, top-p {params.top_p}"

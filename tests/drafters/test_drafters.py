@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from specproof.audit.mutants import StaleBackend
+from specproof.audit.mutants.cache import StaleBackend
 from specproof.backends.hf import HFBackend
 from specproof.backends.table import TableBackend, TableModel
 from specproof.drafters import choose_drafter

@@ -103,7 +103,8 @@ def run_engine(args: argparse.Namespace) -> int:
         raise unknown("rule", args.rule, RULES)
     if args.rule is not None and not RULES[args.rule].usable:
         raise SpecproofError(f"rule {args.rule!r} is for audits of rules only: specproof audit rule {args.rule}")
-    from specproof.audit.engine_suite import audit_engines, audit_mutants
+    from specproof.audit.engine_suite import audit_engines
+    from specproof.audit.selftest import audit_mutants
 
     rules, drafters = [args.rule] if args.rule else [], [args.drafter] if args.drafter else []
     results, found = [], []

@@ -96,10 +96,14 @@ class RuleAudit:
     length: int = 1
     level: ClassVar[Level] = "rule"
 
+    @property
+    def instance(self) -> Instance:
+        """The setting as it is enumerated."""
+        return Instance(constant(self.target), constant(self.draft), self.tree, self.drawn, self.length)
+
     def run(self) -> Finding:
         """See `Audit.run`."""
-        instance = Instance(constant(self.target), constant(self.draft), self.tree, self.drawn, self.length)
-        distance = tv(text_law(self.rule, instance).law, target_law(instance))
+        distance = tv(text_law(self.rule, self.instance).law, target_law(self.instance))
         return Finding(distance <= TOLERANCE, distance, f"TV {distance:.3g} on one instance")
 
 

@@ -4,9 +4,8 @@ import pytest
 import torch
 
 from specproof.audit.engine_exact import audit_engine, engine_law, model_law
-from specproof.audit.engine_suite import END, PARAMS, audit_engines, audit_mutants
+from specproof.audit.engine_suite import END, PARAMS, audit_engines
 from specproof.audit.enumerate import EnumeratingNoise
-from specproof.audit.mutants import MUTANTS
 from specproof.backends.table import TableBackend, TableModel
 from specproof.drafters.model import ModelDrafter
 from specproof.engine.engine import Engine
@@ -32,16 +31,6 @@ def test_every_architecture_with_one_more_token(architecture):
     longer = [SamplingParams(temperature=0.7, top_k=3, top_p=0.9, max_tokens=5)]
     results = audit_engines(("rejection", "block"), ("ngram", "model"), architecture=architecture, params=longer)
     assert all(result.ok for _, result in results)
-
-
-def test_every_planted_fault_is_seen():
-    """Each is far above rounding; the same engine without the fault passes above."""
-    results = list(audit_mutants())
-    assert len(results) == len(MUTANTS) >= 4
-    for description, result in results:
-        assert result.tv > 0.01, f"{description}: {result}"
-        assert not result.ok
-        assert abs(result.mass - 1) < 1e-12
 
 
 def table_engine(target, draft, **options):

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from specproof.audit.greedy import compare_greedy
-from specproof.audit.mutants import stale_cache
+from specproof.audit.mutants.cache import stale_cache
 from specproof.audit.prompts import PROMPTS
 from specproof.backends.hf import HFBackend
 from specproof.drafters.model import ModelDrafter

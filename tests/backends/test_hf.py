@@ -4,7 +4,7 @@ import pytest
 import torch
 import transformers as hf
 
-from specproof.audit.mutants import StaleBackend
+from specproof.audit.mutants.cache import StaleBackend
 from specproof.backends.hf import HFBackend
 from specproof.drafters.none import empty_draft
 from specproof.errors import SpecproofError

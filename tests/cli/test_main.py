@@ -152,6 +152,49 @@ def test_audit_engine_reports_faults_as_caught(capsys):
     assert all(mutant["caught"] for mutant in document["mutants"])
 
 
+@pytest.fixture
+def short_catalogue(monkeypatch):
+    """Three entries whose audits take no time; the whole catalogue is run by its own tests."""
+    from specproof.audit import selftest
+    from specproof.audit.mutants import CONTROLS, MUTANTS
+
+    chosen = [case for case in MUTANTS if case.id in ("M4", "B9")], [case for case in CONTROLS if case.id == "C7"]
+    whole = selftest.self_test
+    monkeypatch.setattr(selftest, "self_test", lambda: whole(*chosen))
+    return chosen
+
+
+def test_audit_self_test_prints_a_table_of_at_most_100_columns(capsys, short_catalogue):
+    code, out, _ = run(capsys, "audit", "self-test")
+    assert code == 0
+    assert max(map(len, out.splitlines())) <= 100
+    assert "every drafted token is kept" in out
+    assert out.count("caught") == 3
+    assert "SOUND: 2 of 2 seeded" in out
+
+
+def test_audit_self_test_as_json(capsys, short_catalogue):
+    code, out, _ = run(capsys, "audit", "self-test", "--json")
+    document = json.loads(out)
+    assert code == 0
+    assert document["ok"]
+    assert [row["verdict"] for row in document["rows"]] == ["caught", "caught", "passed"]
+    first = document["rows"][0]
+    assert (first["id"], first["level"], first["samples"], first["false_alarm"]) == ("M4", "rule", 0, 0)
+    assert first["tv"] == pytest.approx(first["expected"], abs=1e-12)
+
+
+@pytest.mark.parametrize("wrong", [0, 1])
+def test_audit_self_test_fails_where_a_fault_is_missed_or_a_control_is_not_passed(capsys, short_catalogue, wrong):
+    """The control among the faults, or a fault among the controls."""
+    mutants, controls = short_catalogue
+    (mutants if wrong == 0 else controls).append(controls[0] if wrong == 0 else mutants[0])
+    code, out, _ = run(capsys, "audit", "self-test")
+    assert code == 1
+    assert ("missed", "false alarm")[wrong] in out
+    assert "NOT SOUND" in out
+
+
 def test_flags_of_generate_are_the_fields_of_sampling_params(capsys):
     with pytest.raises(SystemExit):
         main(["generate", "--help"])

@@ -1,11 +1,10 @@
 """Drafters return what they drew, within budget, and roll their caches back."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 
-from specproof.audit.mutants import StaleBackend
+from specproof.audit.mutants.cache import StaleBackend
+from specproof.audit.mutants.draw import ColderDrafter, EagerDrafter
 from specproof.backends.hf import HFBackend
 from specproof.backends.table import TableBackend, TableModel
 from specproof.drafters import choose_drafter
@@ -75,24 +74,6 @@ def test_a_budget_cuts_the_tree_by_whole_levels(target):
     trees = drafter.draft([sequence([n]) for n in range(5)], [5, 0, 9, 1, 6], CounterNoise()).trees
     whole = (-1, -1, 0, 1, 0, 1)
     assert [tree.parents for tree in trees] == [(-1, -1), (), whole, (-1,), whole]
-
-
-class ColderDrafter(ModelDrafter):
-    """Claims rows of another temperature than it draws from."""
-
-    def draft(self, batch, budget, noise):
-        draft = super().draft(batch, budget, noise)
-        if draft.rows is None:
-            return draft
-        colder = draft.rows.square()
-        return replace(draft, rows=colder / colder.sum(-1, keepdim=True).clamp(min=1e-9))
-
-
-class EagerDrafter(ModelDrafter):
-    """Exceeds its budget."""
-
-    def draft(self, batch, budget, noise):
-        return super().draft(batch, [b + 1 for b in budget], noise)
 
 
 @pytest.mark.parametrize(

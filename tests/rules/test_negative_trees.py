@@ -11,9 +11,18 @@ from specproof.audit.exact import Instance, target_law, text_law, tv
 from specproof.audit.fractions import spec_law
 from specproof.audit.fractions import target_law as exact_target_law
 from specproof.audit.fractions import tv as exact_tv
+from specproof.audit.mutants.rule import (
+    distinct,
+    distinct_likeliest_first,
+    half_renormalised,
+    likeliest_first,
+    own_samples,
+    reordered,
+    soft,
+)
 from specproof.backends.table import TableModel
 from specproof.rules import RULES
-from specproof.rules.spec.numbers import EXACT, SpecLaw, excess, normalised, without
+from specproof.rules.spec.numbers import EXACT
 from specproof.rules.spec.siblings import siblings, siblings_without_replacement
 from specproof.rules.spec.traversal import traversal, traversal_without_replacement
 from specproof.tree import Tree
@@ -29,70 +38,6 @@ def one_token_law(spec, rows, tree, drawn):
     target, draft = map(always, rows)
     law = spec_law(spec, target, draft, tree, drawn, 1).law
     return [law.get((token,), F(0)) for token in range(len(rows[0]))], exact_tv(law, exact_target_law(target, 1))
-
-
-def reordered(kept):
-    """Recursive rejection over the nodes `kept(row, tokens)` names, in that order."""
-
-    def spec(number, target, drawn, tree, tokens):
-        nodes = kept(drawn[0], tokens)
-        rows = [0, *(node + 1 for node in nodes)]
-        part = siblings_without_replacement(
-            number,
-            [target[row] for row in rows],
-            [drawn[0], *[[]] * len(nodes)],
-            Tree((-1,) * len(nodes)),
-            [tokens[node] for node in nodes],
-        )
-        stop = dict(zip(rows, part.stop, strict=True))
-        return SpecLaw([stop.get(row, F(0)) for row in range(len(target))], [part.next[0], *target[1:]])
-
-    return spec
-
-
-def likeliest_first(row, tokens):
-    """All nodes by their drawn probability."""
-    return sorted(range(len(tokens)), key=lambda node: -row[tokens[node]])
-
-
-def distinct(row, tokens):
-    """The first of equal nodes, in drawing order."""
-    return [tokens.index(token) for token in dict.fromkeys(tokens)]
-
-
-def distinct_likeliest_first(row, tokens):
-    """The same by their drawn probability: the fault."""
-    return sorted(distinct(row, tokens), key=lambda node: -row[tokens[node]])
-
-
-def soft(row):
-    """Recursive rejection that takes deterministic children for draws from a soft row."""
-
-    def spec(number, target, drawn, tree, tokens):
-        return siblings(number, target, [row] * len(target), tree, tokens)
-
-    return spec
-
-
-def half_renormalised(number, target, drawn, tree, tokens):
-    """Takes elder siblings out of the drawn row, yet does not divide by what is left (field report M11)."""
-    owed, source, refused, stop = target[0], list(drawn[0]), F(1), []
-    for token in tokens:
-        accept = min(F(1), owed[token] / source[token])
-        stop.append(refused * accept)
-        refused *= 1 - accept
-        owed = normalised(number, excess(number, owed, source), owed)
-        source[token] = F(0)
-    return SpecLaw([refused, *stop], [owed, *target[1:]])
-
-
-def own_samples(number, target, drawn, tree, tokens):
-    """Every child compares with a target sample of its own; if none matches, the first one's is emitted (M10)."""
-    refused, stop = F(1), []
-    for token in tokens:
-        stop.append(refused * target[0][token])
-        refused *= 1 - target[0][token]
-    return SpecLaw([refused, *stop], [without(number, target[0], tokens[0]), *target[1:]])
 
 
 @pytest.mark.parametrize("spec", [siblings, traversal])

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from specproof.audit.engine_exact import audit_engine
 from specproof.audit.enumerate import EnumeratingNoise
-from specproof.audit.mutants import MUTANTS
 from specproof.audit.report import EngineResult
 from specproof.backends.hf import HFBackend
 from specproof.drafters.model import ModelDrafter
@@ -56,21 +55,15 @@ def audit_engines(
             if max_tokens is not None:
                 setting = replace(setting, max_tokens=max_tokens)
             for rule in rules or lossless:
-                engine = _engine(drafter, rule, architecture)
+                engine = build_engine(drafter, rule, architecture)
                 if engine is not None:
-                    yield setting, _audit(engine, (rule, drafter), setting, architecture)
+                    yield setting, audit_built(engine, (rule, drafter), setting, architecture)
 
 
-def audit_mutants(architecture: str = "llama") -> Iterator[tuple[str, EngineResult]]:
-    """The same audit on engines with a planted fault; every result should be NOT LOSSLESS."""
-    for mutant in MUTANTS.values():
-        engine = _engine("model", "rejection", architecture)
-        assert engine is not None
-        faulty = mutant.plant(engine)
-        yield mutant.description, _audit(faulty, (f"rejection [{mutant.name}]", "model"), PARAMS[0], architecture)
-
-
-def _audit(engine: Engine, names: tuple[str, str], params: SamplingParams, architecture: str) -> EngineResult:
+def audit_built(
+    engine: Engine, names: tuple[str, str], params: SamplingParams, architecture: str = "llama"
+) -> EngineResult:
+    """Audit an engine over the suite's tiny target; names are its rule's and its drafter's."""
     model = tiny_model(architecture, VOCABULARY, seed=0)
     replay = f"specproof audit engine --exact --rule {names[0]} --drafter {names[1]} --architecture {architecture}"
     return audit_engine(
@@ -94,8 +87,8 @@ _DRAFTERS: dict[str, Callable[[str], Drafter]] = {
 }
 
 
-def _engine(drafter: str, rule: str, architecture: str) -> Engine | None:
-    """An engine to be audited; None for a rule that does not take what the drafter draws."""
+def build_engine(drafter: str, rule: str, architecture: str = "llama") -> Engine | None:
+    """An engine over the suite's tiny models; None for a rule that does not take what the drafter draws."""
     if drafter not in _DRAFTERS:
         raise unknown("drafter", drafter, _DRAFTERS)
     made = _DRAFTERS[drafter](architecture)

@@ -78,7 +78,7 @@ def spec_difference(rule: Rule, drafts: Drafts) -> float:
     for b in range(len(law.stop)):
         if drafts.probability[b] == 0:
             continue
-        spec = rule.specification(drafts.draft.drawn)(EXACT, *_scalars(drafts.target[b], drafts.draft, b))
+        spec = rule.specification(drafts.draft.drawn)(EXACT, *scalars(drafts.target[b], drafts.draft, b))
         for row, (stop, token_law) in enumerate(zip(spec.stop, spec.next, strict=True)):
             worst = max(worst, abs(float(stop) - float(law.stop[b, row])))
             if stop > 0:  # a law that is never drawn from is anybody's choice
@@ -87,7 +87,7 @@ def spec_difference(rule: Rule, drafts: Drafts) -> float:
     return worst
 
 
-def _scalars(
+def scalars(
     target: Tensor, draft: Draft, b: int
 ) -> tuple[list[list[Fraction]], list[list[Fraction]], Tree, list[int]]:
     """Arguments of a specification for draft b: rows as exact fractions that sum to 1."""

@@ -20,6 +20,7 @@ def add_parser(subparsers: Any) -> None:
     _add_rule(kinds)
     _add_engine(kinds)
     _add_greedy(kinds)
+    _add_self_test(kinds)
 
 
 def _add_rule(kinds: Any) -> None:
@@ -72,6 +73,18 @@ def _add_greedy(kinds: Any) -> None:
     greedy.set_defaults(run=run_greedy)
 
 
+def _add_self_test(kinds: Any) -> None:
+    test = kinds.add_parser(
+        "self-test",
+        help="the audits themselves, on seeded faults and on controls",
+        description="Plant every fault of the catalogue in a correct part and require that its audit catches it; "
+        "require that the controls, which only look like faults, pass.",
+        allow_abbrev=False,
+    )
+    test.add_argument("--json", action="store_true", help="one JSON document")
+    test.set_defaults(run=run_self_test)
+
+
 def run_rule(args: argparse.Namespace) -> int:
     """Audit one rule or all of them."""
     from specproof.rules import RULES
@@ -104,7 +117,8 @@ def run_engine(args: argparse.Namespace) -> int:
         raise unknown("rule", args.rule, RULES)
     if args.rule is not None and not RULES[args.rule].usable:
         raise SpecproofError(f"rule {args.rule!r} is for audits of rules only: specproof audit rule {args.rule}")
-    from specproof.audit.engine_suite import audit_engines, audit_mutants
+    from specproof.audit.engine_suite import audit_engines
+    from specproof.audit.selftest import audit_mutants
 
     rules, drafters = [args.rule] if args.rule else [], [args.drafter] if args.drafter else []
     results, found = [], []
@@ -150,3 +164,18 @@ def run_greedy(args: argparse.Namespace) -> int:
     equal = sum(result.gap is None for result in results)
     print(f"{equal} of {len(results)} equal, {sum(r.ok for r in results) - equal} parted at a near-tie")
     return 0 if all(result.ok for result in results) else 1
+
+
+def run_self_test(args: argparse.Namespace) -> int:
+    """Run the catalogue of seeded faults."""
+    from specproof.audit.selftest import self_test
+
+    result = self_test()
+    if args.json:
+        rows = [asdict(row) | {"ok": row.ok, "verdict": row.verdict} for row in result.rows]
+        print(json.dumps({"ok": result.ok, "rows": rows}, indent=2))
+    else:
+        from specproof.cli.catalogue import print_catalogue
+
+        print_catalogue(result)
+    return 0 if result.ok else 1

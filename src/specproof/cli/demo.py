@@ -155,8 +155,9 @@ def _print_table(console: Console, rows: list[tuple[str, Run, Run, Run]]) -> Non
 
 def _audit(console: Console) -> int:
     """Verdicts on every rule and on the engine; the speed above means nothing without them."""
-    from specproof.audit.engine_suite import audit_engines, audit_mutants
+    from specproof.audit.engine_suite import audit_engines
     from specproof.audit.rules import audit_rule
+    from specproof.audit.selftest import audit_mutants
     from specproof.rules import sound_rules
 
     console.rule("Is it lossless? The exact audit", align="left")

@@ -124,7 +124,7 @@ class Engine:
                 batch = [r for r in running if r.stats.steps == 0] or running
                 for request in batch:
                     if room(request.sequence, self.target.context) == 0:
-                        commit(request.sequence, [], self.eos, self.target.context)
+                        self._commit(request.sequence, [])
                 if live := [r for r in batch if r.sequence.finish_reason is None]:
                     self._step(live)
                 done = [r.sequence for r in batch if r.sequence.finish_reason is not None]
@@ -162,7 +162,7 @@ class Engine:
         tokens = draft.tokens.tolist()
         for b, (request, step) in enumerate(zip(requests, steps, strict=True)):
             block = [tokens[b][node] for node in step.path] + [step.token]
-            kept = commit(request.sequence, block, self.eos, self.target.context)
+            kept = self._commit(request.sequence, block)
             request.stats.count(draft.trees[b].depths, len(step.path), kept)
             self.stats.count(draft.trees[b].depths, len(step.path), kept)
             steps[b] = cut(step, kept)
@@ -175,6 +175,9 @@ class Engine:
         spent = [after - before for before, after in pairwise(times)]
         for stats in (self.stats, *(request.stats for request in requests)):
             stats.time(*spent)
+
+    def _commit(self, sequence: TokenSequence, block: list[int]) -> int:
+        return commit(sequence, block, self.eos, self.target.context)
 
     def _request(self, prompt: Prompt, params: SamplingParams) -> Request:
         tokens = check_prompt(prompt, self.tokenizer, self.target)

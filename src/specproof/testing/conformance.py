@@ -67,6 +67,28 @@ def check_backend(backend: Backend, tolerance: float = 1e-9) -> None:
     backend.free(batch)
 
 
+def check_coins(inverse_cdf: Callable[[Tensor, Tensor], Tensor]) -> None:
+    """An inverse CDF is half-open and never gives a token without mass, at coins on every edge.
+
+    Args:
+        inverse_cdf: from rows [M, V], not always summing to 1 exactly, and coins [M] in [0, 1) to [M] tokens.
+    """
+    below_one = 1 - 2.0**-53
+    cases = (
+        ([0, 0.5, 0.5, 0], 0.0, 1),
+        ([0, 0.5, 0.5, 0], 0.25, 1),
+        ([0, 0.5, 0.5, 0], 0.5, 2),
+        ([0.25, 0, 0.75, 0], 0.25, 2),
+        ([0, 0.5, 0.5, 0], below_one, 2),
+        # Rounding can leave a sum below 1, and a coin above it.
+        ([0.5, 0, 0.5 - 1e-7, 0], below_one, 2),
+    )
+    for row, coin, expected in cases:
+        found = int(inverse_cdf(torch.tensor([row]).double(), torch.tensor([coin]).double()))
+        what = "a token without mass" if row[found] == 0 else "the wrong side of an edge"
+        assert found == expected, f"coin {coin} on {row}: token {found}, {what}; right is {expected}"
+
+
 def check_drafter(make: Callable[[], Drafter], target: Backend, budget: int = 3) -> None:
     """Drafts stay within budget, are drawn from the rows that they return, and caches roll back.
 

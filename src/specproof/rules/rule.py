@@ -45,6 +45,7 @@ class Rule:
         parameters: numbers that configure it, in the order in which a name gives them ("typical:0.09,0.3").
         values: of the first of these parameters; the others have their defaults.
         coupled: whether an engine decides the target rows with shared noise first (see `rules.coupling`).
+        refuted: whether it was published as lossless, which it is not.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Rule:
     parameters: tuple[Parameter, ...] = ()
     values: tuple[Fraction, ...] = ()
     coupled: bool = False
+    refuted: bool = False
 
     @property
     def label(self) -> str:

@@ -93,7 +93,7 @@ def _pairs(
         yield model(1.0), model(0.3)
 
 
-def some_drafts(drafts: Drafts, most: int = 81) -> Drafts:
+def some_drafts(drafts: Drafts, most: int = 27) -> Drafts:
     """At most so many of the drafts, evenly spread: fractions are slow."""
     step = -(-len(drafts.contexts) // most)
     kept = torch.arange(0, len(drafts.contexts), step)

@@ -13,7 +13,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from specproof.audit.worked import WorkedExample, parse_row, worked_example
+from specproof.audit.given import parse_row
+from specproof.audit.worked import WorkedExample, worked_example
 from specproof.cli import story
 from specproof.cli.digits import MISSING, show
 from specproof.cli.picture import page

@@ -7,15 +7,17 @@ deeper sampled trees no closed form is known; there it is the best lossless rule
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
+from math import comb
 
 import torch
 
 from specproof.audit.exact import Instance, accepted_nodes, enumerate_drafts
 from specproof.backends.table import TableModel
 from specproof.rules import RULES, Rule, sound_rules
+from specproof.rules.flow import MOST_SETS
 from specproof.tree import Tree
 from specproof.types import Drawn
 
@@ -45,13 +47,13 @@ class Standing:
 
     Attributes:
         rule: its label.
-        lossless: whether it claims to be.
+        claim: what may be said of it, see `Rule.claim`.
         tokens: expected tokens a round commits, the extra one included.
         gap: 1 - tokens / the comparison's best; below 0 where a lossy rule commits more than is lossless.
     """
 
     rule: str
-    lossless: bool
+    claim: str
     tokens: float
     gap: float
 
@@ -84,16 +86,16 @@ def _trees(*levels: tuple[int, ...]) -> tuple[Tree, ...]:
 _CHAINS = (Tree.chain(2), Tree.chain(3))
 _ANY = (*_trees((1, 2), (2, 2)), Tree((-1, 0, -1, 1)))
 GROUPS = (
-    Group("iid chains", "iid", _CHAINS),
-    Group("iid children, one level", "iid", _trees((2,), (3,))),
-    Group("iid chains side by side", "iid", _trees((2, 1), (2, 1, 1), (3, 1))),
-    Group("iid trees", "iid", _ANY),
-    Group("children without replacement, one level", "without_replacement", _trees((2,), (3,)), 4),
-    Group("trees without replacement", "without_replacement", (*_trees((2, 1)), *_ANY)),
-    Group("top and one, one level", "top_and_one", _trees((2,), (3,)), 4),
-    Group("top and one, trees", "top_and_one", (*_trees((2, 1)), *_ANY)),
-    Group("point chains", "point", _CHAINS),
-    Group("point trees", "point", (*_trees((2,), (2, 1)), *_ANY)),
+    Group("chains, iid", "iid", _CHAINS),
+    Group("one level of children, iid", "iid", _trees((2,), (3,))),
+    Group("chains side by side, iid", "iid", _trees((2, 1), (2, 1, 1), (3, 1))),
+    Group("trees, iid", "iid", _ANY),
+    Group("one level of children, without replacement", "without_replacement", _trees((2,), (3,)), 4),
+    Group("trees, without replacement", "without_replacement", (*_trees((2, 1)), *_ANY)),
+    Group("one level of children, top and one", "top_and_one", _trees((2,), (3,)), 4),
+    Group("trees, top and one", "top_and_one", (*_trees((2, 1)), *_ANY)),
+    Group("chains, point", "point", _CHAINS),
+    Group("trees, point", "point", (*_trees((2,), (2, 1)), *_ANY)),
 )
 
 
@@ -106,26 +108,33 @@ def compare(rules: Sequence[Rule], seed: int = 0) -> tuple[Comparison, ...]:
     """
     comparisons = []
     for group in GROUPS:
-        if any(_takes(rule, group) for rule in rules):
-            instances = panel(group, seed)
-            comparisons.append(compare_on(rules, instances, group.title, _CONTEXT))
+        fitting = [r for r in rules if all(takes(r, group.drawn, tree, group.vocabulary) for tree in group.trees)]
+        if fitting:
+            comparisons.append(compare_on(fitting, panel(group, seed), group.title, _CONTEXT))
     return tuple(comparisons)
 
 
 def compare_on(rules: Sequence[Rule], instances: Sequence[Instance], title: str, context: int = 0) -> Comparison:
-    """The rules that take all these drafts, on the rounds after contexts of `context` tokens."""
-    rivals = {rule.label: rule for rule in (*sound_rules(), *rules)}
+    """Rules that take all these drafts, on the rounds after contexts of `context` tokens."""
+    group = [(i.drawn, i.tree, i.target.vocabulary) for i in instances]
+    rivals = {rule.label: rule for rule in sound_rules() if all(takes(rule, *draft) for draft in group)}
+    rivals |= {rule.label: rule for rule in rules}
     means = {
         label: _mean(torch.cat([1 + accepted_nodes(rule, i, context) for i in instances]))
         for label, rule in rivals.items()
-        if all(rule.fits(i.drawn, i.tree) for i in instances)
     }
     best, source, optimum = _best(means, instances, context)
-    asked = [rule for rule in rules if rule.label in means]
-    standings = [Standing(r.label, r.lossless, means[r.label], 1 - means[r.label] / best) for r in asked]
-    standings.sort(key=lambda standing: -standing.tokens)
+    standings = [Standing(r.label, r.claim, means[r.label], 1 - means[r.label] / best) for r in rules]
+    standings.sort(key=lambda standing: -round(standing.tokens, 12))
     rounds = sum(i.target.vocabulary**context for i in instances)
     return Comparison(title, best, source, optimum, rounds, tuple(standings))
+
+
+def takes(rule: Rule, drawn: Drawn, tree: Tree, vocabulary: int) -> bool:
+    """Whether the rule is made for such drafts, and can judge them with so many tokens."""
+    children = max(tree.parents.count(parent) for parent in tree.parents)
+    planned = rule.name == "transport" and drawn == "without_replacement"
+    return rule.fits(drawn, tree) and not (planned and comb(vocabulary, children) > MOST_SETS)
 
 
 def panel(group: Group, seed: int = 0) -> list[Instance]:
@@ -165,9 +174,7 @@ def one_level_optimum(instance: Instance, context: int = 0) -> torch.Tensor:
 _MOST_TOKENS = 12
 
 
-def _best(
-    means: dict[str, float], instances: Sequence[Instance], context: int
-) -> tuple[float, str, bool]:
+def _best(means: dict[str, float], instances: Sequence[Instance], context: int) -> tuple[float, str, bool]:
     """What gaps are measured against, where it comes from, and whether nothing lossless can be better."""
     drawn = instances[0].drawn
     if drawn == "point":
@@ -180,10 +187,6 @@ def _best(
         return _mean(known), "optimum: transport, summed over all sets of tokens", True
     rule = max((label for label in means if RULES[label.partition(":")[0]].lossless), key=lambda x: means[x])
     return means[rule], f"best lossless rule here: {rule}; no optimum is known in closed form", False
-
-
-def _takes(rule: Rule, group: Group) -> bool:
-    return all(rule.fits(group.drawn, tree) for tree in group.trees)
 
 
 def _mean(values: torch.Tensor) -> float:

@@ -17,7 +17,7 @@ class RuleResult:
         disagreement: largest difference between the torch rule and its specification in exact fractions.
         golden: known expected accepted lengths against the ones found, as (case, known, found).
         replay: a command that runs it again.
-        label: what the rule claims: "EXACT"; or "LOSSY", or "UNSOUND" (published as lossless, which it is not).
+        claim: what may be said of the rule, see `Rule.claim`.
         slack: of a lossy rule, the least P(reject) + TV - TV(target, draft) over single drafts; see `audit.lossy`.
     """
 
@@ -27,7 +27,7 @@ class RuleResult:
     disagreement: float
     golden: tuple[tuple[str, float, float], ...]
     replay: str
-    label: str = "EXACT"
+    claim: str = "EXACT"
     slack: float | None = None
 
     @property
@@ -37,16 +37,16 @@ class RuleResult:
 
     @property
     def ok(self) -> bool:
-        """What the rule claims holds: its specification, all known values, and TV 0 or the bound of lossy rules."""
+        """What it claims holds: its specification, all known values, and TV 0 or the bound of lossy rules."""
         known = all(abs(known - found) <= TOLERANCE for _, known, found in self.golden)
-        claim = self.lossless if self.slack is None else self.slack >= -TOLERANCE
-        return claim and known and self.disagreement <= TOLERANCE
+        right = self.lossless if self.slack is None else self.slack >= -TOLERANCE
+        return right and known and self.disagreement <= TOLERANCE
 
     @property
     def verdict(self) -> str:
-        """The label where it holds; "NOT LOSSLESS" or "WRONG" where it does not."""
+        """The claim where it holds; "NOT LOSSLESS" or "WRONG" where it does not."""
         if self.ok:
-            return self.label
+            return self.claim
         return "NOT LOSSLESS" if self.slack is None else "WRONG"
 
     def __str__(self) -> str:

@@ -32,14 +32,15 @@ def audit_rule(rule: Rule, instances: int = 300, seed: int = 0) -> RuleResult:
         instances: how many random settings are enumerated, spread over draws and shapes that it accepts.
         seed: of the random rows; the same seed gives the same instances.
     """
-    distance = disagreement = 0.0
+    distances, differences = [], []
     for instance in islice(random_instances(rule, seed), instances):
-        distance = max(distance, tv(text_law(rule, instance).law, target_law(instance)))
-        disagreement = max(disagreement, spec_difference(rule, some_drafts(enumerate_drafts(instance, 0))))
+        distances.append(tv(text_law(rule, instance).law, target_law(instance)))
+        differences.append(spec_difference(rule, some_drafts(enumerate_drafts(instance, 0))))
     golden = tuple((g.case, float(g.accepted), _accepted(rule, g)) for g in GOLDEN if g.rule == rule.label)
     replay = f"specproof audit rule {rule.label} --instances {instances} --seed {seed}"
-    claim = ("EXACT", None) if rule.lossless else ("UNSOUND" if rule.refuted else "LOSSY", least_slack(rule, seed))
-    return RuleResult(rule.label, instances, distance, disagreement, golden, replay, *claim)
+    slack = None if rule.lossless else least_slack(rule, seed)
+    worst = _largest(distances), _largest(differences)
+    return RuleResult(rule.label, instances, *worst, golden, replay, rule.claim, slack)
 
 
 def least_slack(rule: Rule, seed: int, pairs: int = 40) -> float:
@@ -70,8 +71,11 @@ def random_instances(rule: Rule, seed: int) -> Iterator[Instance]:
 
 
 def _random_tree(generator: torch.Generator) -> Tree:
-    """Four nodes, at most three deep."""
-    return Tree(tuple(int(torch.randint(-1, min(node, 2), (), generator=generator)) for node in range(4)))
+    """Four nodes, at most three deep; at most three siblings, since rows have three tokens."""
+    lows = (-1, -1, -1, 0)
+    return Tree(
+        tuple(int(torch.randint(low, min(node, 2), (), generator=generator)) for node, low in enumerate(lows))
+    )
 
 
 def _pairs(
@@ -107,17 +111,22 @@ def spec_difference(rule: Rule, drafts: Drafts) -> float:
     """Largest difference between the torch law and the specification on `Fraction`, over given drafts."""
     law = rule(drafts.target, drafts.draft)
     following = torch.stack([law.next(torch.full((len(law.stop),), row)) for row in range(law.stop.shape[1])], 1)
-    worst = 0.0
+    found = [0.0]
     for b in range(len(law.stop)):
         if drafts.probability[b] == 0:
             continue
         spec = rule.specification(drafts.draft.drawn)(EXACT, *_scalars(drafts.target[b], drafts.draft, b))
         for row, (stop, token_law) in enumerate(zip(spec.stop, spec.next, strict=True)):
-            worst = max(worst, abs(float(stop) - float(law.stop[b, row])))
+            found.append(abs(float(stop) - float(law.stop[b, row])))
             if stop > 0:  # a law that is never drawn from is anybody's choice
                 expected = torch.tensor([float(mass) for mass in token_law], dtype=torch.float64)
-                worst = max(worst, float((expected - following[b, row]).abs().max()) * float(stop))
-    return worst
+                found.append(float((expected - following[b, row]).abs().max()) * float(stop))
+    return _largest(found)
+
+
+def _largest(values: list[float]) -> float:
+    """NaN if one is, unlike `max`: a rule that returns NaN must not pass."""
+    return float(torch.tensor(values, dtype=torch.float64).max())
 
 
 def _scalars(

@@ -46,7 +46,13 @@ RULES: dict[str, Rule] = {
         # For audits only: one needs rows that no backend returns, the other is unsound.
         Rule("dropmatch", False, CHAIN_DRAW, False, "DropMatch 2026 (2603.03333)", usable=False),
         Rule(
-            "hsd_published", False, CHAIN_DRAW, False, "HSD 2026 (2601.05724), its code", usable=False, refuted=True
+            "hsd_published",
+            False,
+            CHAIN_DRAW,
+            False,
+            "HSD 2026 (2601.05724), its code",
+            usable=False,
+            refuted=True,
         ),
     )
 }

@@ -68,6 +68,11 @@ class Rule:
         texts = [repr(float(v)) if Fraction(repr(float(v))) == v else str(v) for v in self.values]
         return ":".join([self.name, ",".join(texts)]) if texts else self.name
 
+    @property
+    def claim(self) -> str:
+        """What may be said of its law: "EXACT", "LOSSY", or "UNSOUND" where it was published as lossless."""
+        return "EXACT" if self.lossless else "UNSOUND" if self.refuted else "LOSSY"
+
     def __call__(self, target: Tensor, draft: Draft) -> Law:
         """The law of one verification; target rows are [B, N+1, V]."""
         for tree in dict.fromkeys(draft.trees):

@@ -22,11 +22,11 @@ PARTS = {
     "short": "accepted draft tokens, lossy or unsound rule: the text does not follow the target's law",
 }
 WORDS = (
-    "A round drafts some tokens, verifies them in one forward pass of the target and commits the accepted ones "
-    "and one more. TV is the largest total variation between the law of the text and the target's: 0, up to "
-    "rounding, for a lossless rule. The gap is 1 − tokens per round ÷ the best that a lossless rule can have on the same "
-    "drafts, as far as that is known; it is below 0 where a lossy rule commits more, at the price of its TV. All "
-    "numbers are sums over every draft; nothing was sampled."
+    "A round drafts some tokens, verifies them in one forward pass of the target and commits the accepted ones and "
+    "one more. TV is the largest total variation between the law of the text and the target's: 0, up to rounding, "
+    "for a lossless rule. The gap is 1 − tokens per round ÷ the best that a lossless rule can have on the same "
+    "drafts, as far as that is known; it is below 0 where a lossy rule commits more, at the price of its TV. "
+    "All numbers are sums over every draft; nothing was sampled."
 )
 COUPLING = (
     "coupling is shown without the noise that it shares with its drafter in an engine; there it accepts more."
@@ -83,7 +83,7 @@ def bars(key: str, section: Section, highest: float) -> str:
     best = section.comparison.best
     parts = [_axis(highest, scale, height)]
     for x, head in ((TOKENS, "tokens"), (GAP, "gap"), (TV, "TV")):
-        parts.append(f'<text class="tick" x="{x}" y="16">{head}</text>')
+        parts.append(f'<text class="tick" x="{x}" y="{TOP - 20}">{head}</text>')
     parts += [_bar(row, TOP + i * ROW, scale) for i, row in enumerate(section.rows)]
     place = svg.number(LEFT + best * scale)
     name = "optimum" if section.comparison.optimum else "best lossless"

@@ -95,7 +95,7 @@ def _run_random(args: argparse.Namespace, rules: Sequence[Rule]) -> int:
         | {"rounds": [_round(c, s) for c in comparisons for s in c.standings if s.rule == result.rule]}
         for result in results
     ]
-    lead = f"Every rule on {args.instances} random settings of its own, over several rounds, and on common drafts."
+    lead = f"TV over {args.instances} random settings of each rule, several rounds each; tokens on common drafts."
     _report(args, document, audit_sections(results, comparisons), lead)
     return 0 if all(result.ok for result in results) else 1
 

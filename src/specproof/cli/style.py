@@ -22,6 +22,7 @@ p { margin: 0; }
 .lead, .note { color: var(--muted); max-width: 76ch; }
 .facts + .note { margin-top: 18px; }
 .card > .legend { margin: 0; }
+.card > .note { max-width: none; }
 .card { background: var(--card); border: 1px solid var(--line); border-radius: 14px; padding: 18px 20px;
   margin: 14px 0; }
 .scroll { overflow-x: auto; }

@@ -82,7 +82,7 @@ def test_a_rule_that_is_not_what_it_claims_fails():
 
 
 def test_many_tokens_take_shorter_texts():
-    row = (F(1, 20),) * 20
+    row = (F(1, 16),) * 16
     result = own("block", Tree.chain(2), rows=(row, row))
     assert result.length == 3
     assert result.tokens == pytest.approx(3, abs=1e-9)

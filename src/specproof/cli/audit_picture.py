@@ -22,8 +22,9 @@ PARTS = {
     "short": "accepted draft tokens, lossy or unsound rule: the text does not follow the target's law",
 }
 WORDS = (
-    "A round drafts some tokens, verifies them in one forward pass of the target and commits the accepted ones and "
-    "one more. TV is the largest total variation between the law of the text and the target's: 0, up to rounding, "
+    "A round drafts some tokens, verifies them in one forward pass of the target and commits the accepted ones "
+    "and one more. TV is the largest total variation between the law of the text and the target's: 0, up to "
+    "rounding, "
     "for a lossless rule. The gap is 1 − tokens per round ÷ the best that a lossless rule can have on the same "
     "drafts, as far as that is known; it is below 0 where a lossy rule commits more, at the price of its TV. "
     "All numbers are sums over every draft; nothing was sampled."

@@ -24,10 +24,9 @@ PARTS = {
 WORDS = (
     "A round drafts some tokens, verifies them in one forward pass of the target and commits the accepted ones "
     "and one more. TV is the largest total variation between the law of the text and the target's: 0, up to "
-    "rounding, "
-    "for a lossless rule. The gap is 1 − tokens per round ÷ the best that a lossless rule can have on the same "
-    "drafts, as far as that is known; it is below 0 where a lossy rule commits more, at the price of its TV. "
-    "All numbers are sums over every draft; nothing was sampled."
+    "rounding, for a lossless rule. The gap is 1 − tokens per round ÷ the best that a lossless rule can have on "
+    "the same drafts, as far as that is known; it is below 0 where a lossy rule commits more, at the price of its "
+    "TV. All numbers are sums over every draft; nothing was sampled."
 )
 COUPLING = (
     "coupling is shown without the noise that it shares with its drafter in an engine; there it accepts more."
@@ -89,7 +88,9 @@ def bars(key: str, section: Section, highest: float) -> str:
     place = svg.number(LEFT + best * scale)
     name = "optimum" if section.comparison.optimum else "best lossless"
     parts.append(f'<line class="best" x1="{place}" x2="{place}" y1="{TOP - 12}" y2="{height - AXIS + 4}"/>')
-    parts.append(f'<text class="name best" x="{place}" y="{TOP - 20}">{name} {best:.2f}</text>')
+    # Beside the heads of the columns the label must not follow its line all the way.
+    label = svg.number(min(LEFT + best * scale, LEFT + PLOT - 50))
+    parts.append(f'<text class="name best" x="{label}" y="{TOP - 20}">{name} {best:.2f}</text>')
     said = "; ".join(
         f"{row.rule}, {row.verdict}: {row.tokens:.4f}, gap {gap_text(row.gap)}, TV {tv_text(row.tv)}"
         for row in section.rows

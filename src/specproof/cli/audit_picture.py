@@ -89,7 +89,7 @@ def bars(key: str, section: Section, highest: float) -> str:
     name = "optimum" if section.comparison.optimum else "best lossless"
     parts.append(f'<line class="best" x1="{place}" x2="{place}" y1="{TOP - 12}" y2="{height - AXIS + 4}"/>')
     # Beside the heads of the columns the label must not follow its line all the way.
-    label = svg.number(min(LEFT + best * scale, LEFT + PLOT - 50))
+    label = svg.number(min(LEFT + best * scale, LEFT + PLOT - 64))
     parts.append(f'<text class="name best" x="{label}" y="{TOP - 20}">{name} {best:.2f}</text>')
     said = "; ".join(
         f"{row.rule}, {row.verdict}: {row.tokens:.4f}, gap {gap_text(row.gap)}, TV {tv_text(row.tv)}"

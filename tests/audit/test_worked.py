@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specproof.audit.worked import parse_row, total_variation, worked_example
+from specproof.audit.given import parse_row, total_variation
+from specproof.audit.worked import worked_example
 from specproof.errors import SpecproofError
 
 

@@ -6,7 +6,8 @@ from fractions import Fraction as F
 
 import pytest
 
-from specproof.audit.worked import parse_row, worked_example
+from specproof.audit.given import parse_row
+from specproof.audit.worked import worked_example
 from specproof.cli import explain
 from specproof.cli.digits import decimal, equals, exact, short, show
 from specproof.errors import SpecproofError

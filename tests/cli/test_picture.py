@@ -5,7 +5,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from specproof.audit.worked import parse_row, worked_example
+from specproof.audit.given import parse_row
+from specproof.audit.worked import worked_example
 from specproof.cli.bars import PLOT_HEIGHT
 from specproof.cli.picture import page
 

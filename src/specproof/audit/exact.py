@@ -63,7 +63,6 @@ def text_law(rule: RuleFunction, instance: Instance) -> TextLaw:
     """
     size, total = instance.target.vocabulary, instance.length
     after: dict[int, Tensor] = {total: torch.ones(size**total, 1, dtype=torch.float64)}
-    accepted = 0.0
     for length in range(total - 1, -1, -1):
         drafts = enumerate_drafts(instance, length)
         law = rule(drafts.target, drafts.draft)
@@ -82,10 +81,15 @@ def text_law(rule: RuleFunction, instance: Instance) -> TextLaw:
             mass = (weight[:, None] * law.next(at))[..., None] * following  # [B, V, rest]
             out.view(size ** (length + depth), -1).index_add_(0, code, mass.flatten(1))
         if length == 0:
-            depths = torch.tensor([0, *instance.tree.depths], dtype=torch.float64)
-            accepted = float((drafts.probability[:, None] * law.stop * depths).sum())
+            accepted = float(_accepted(drafts, law, instance.tree))
         after[length] = out
     return TextLaw(after[0][0], accepted)
+
+
+def accepted_nodes(rule: RuleFunction, instance: Instance, length: int) -> Tensor:
+    """Expected accepted nodes of the round after each context of `length` tokens, [V**length]."""
+    drafts = enumerate_drafts(instance, length)
+    return _accepted(drafts, rule(drafts.target, drafts.draft), instance.tree)
 
 
 def tv(law: Tensor, other: Tensor) -> float:
@@ -145,6 +149,12 @@ def _without(rows: Tensor, taken: Tensor) -> Tensor:
     """Rows [B, V] without the tokens [B, n] already taken by earlier siblings; zero where none is left."""
     rest = rows.scatter(-1, taken, 0.0)
     return torch.nan_to_num(rest / rest.sum(-1, keepdim=True))
+
+
+def _accepted(drafts: Drafts, law: Law, tree: Tree) -> Tensor:
+    depths = torch.tensor([0, *tree.depths], dtype=torch.float64)
+    each = drafts.probability * (law.stop * depths).sum(-1)
+    return each.new_zeros(int(drafts.contexts[-1]) + 1).index_add_(0, drafts.contexts, each)
 
 
 def _extend(drafts: Drafts, instance: Instance, node: int) -> Tensor:

@@ -19,6 +19,8 @@ class RuleResult:
         disagreement: largest difference between the torch rule and its specification in exact fractions.
         golden: known expected accepted lengths against the ones found, as (case, known, found).
         replay: a command that runs it again.
+        claim: what may be said of the rule, see `Rule.claim`.
+        slack: of a lossy rule, the least P(reject) + TV - TV(target, draft) over single drafts; see `audit.lossy`.
     """
 
     rule: str
@@ -27,20 +29,40 @@ class RuleResult:
     disagreement: float
     golden: tuple[tuple[str, float, float], ...]
     replay: str
+    claim: str = "EXACT"
+    slack: float | None = None
+
+    @property
+    def lossless(self) -> bool:
+        """Whether the law that came out is the target's, to rounding."""
+        return self.tv <= TOLERANCE
 
     @property
     def ok(self) -> bool:
-        """Exact, equal to the specification, and all known values met."""
+        """What it claims holds: its specification, all known values, and TV 0 or the bound of lossy rules."""
         known = all(abs(known - found) <= TOLERANCE for _, known, found in self.golden)
-        return self.tv <= TOLERANCE and self.disagreement <= TOLERANCE and known
+        right = self.lossless if self.slack is None else self.slack >= -TOLERANCE
+        return right and known and self.disagreement <= TOLERANCE
+
+    @property
+    def verdict(self) -> str:
+        """The claim where it holds; "NOT LOSSLESS" or "WRONG" where it does not."""
+        if self.ok:
+            return self.claim
+        return "NOT LOSSLESS" if self.slack is None else "WRONG"
 
     def __str__(self) -> str:
-        verdict = "EXACT" if self.ok else "NOT LOSSLESS"
         known = sum(abs(known - found) <= TOLERANCE for _, known, found in self.golden)
+        distance = f"{self.tv:.1e}" if self.slack is None else f"up to {self.tv:.4f}"
+        bound = "" if self.slack is None else f", P(reject) + TV >= TV(target, draft) {_held(self.slack)}"
         return (
-            f"{verdict}: {self.rule}: TV {self.tv:.1e} over {self.instances} instances, "
-            f"specification differs by {self.disagreement:.1e}, {known} of {len(self.golden)} golden values"
+            f"{self.verdict}: {self.rule}: TV {distance} over {self.instances} instances, "
+            f"specification differs by {self.disagreement:.1e}, {known} of {len(self.golden)} golden values{bound}"
         )
+
+
+def _held(slack: float) -> str:
+    return "held" if slack >= -TOLERANCE else f"broken by {-slack:.1e}"
 
 
 @dataclass(frozen=True)

@@ -6,23 +6,17 @@ drafted. Every mistake is the same sum with a single ingredient exchanged.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from specproof.audit.given import Row, pair, total_variation
 from specproof.errors import SpecproofError
 from specproof.rules.spec.numbers import EXACT, SpecLaw, excess, normalised
 from specproof.rules.spec.rejection import rejection
 from specproof.tree import Tree
 
-Row = tuple[Fraction, ...]
 Maybe = tuple[Fraction | None, ...]
-
-# Digits are bounded so that no input makes the exact arithmetic slow.
-_NUMBER = re.compile(
-    r"[+-]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:e[+-]?[0-9]{1,2})?|[+-]?[0-9]{1,40}/[0-9]{1,40}", re.I
-)
 
 
 @dataclass(frozen=True)
@@ -106,29 +100,6 @@ class WorkedExample:
         )
 
 
-def parse_row(text: str, which: str) -> Row:
-    """Numbers between commas, decimals or fractions, each taken exactly: "0.6,0.3,0.1" or "1/3,2/3".
-
-    Raises:
-        SpecproofError: nothing there, or an entry that is no number; `which` names the row in the message.
-    """
-    if not text.strip():
-        raise SpecproofError(f"the {which} row is empty: give probabilities with commas between, like 0.6,0.3,0.1")
-    row = []
-    for place, entry in enumerate(text.split(","), start=1):
-        try:
-            if not _NUMBER.fullmatch(entry.strip()):
-                raise ValueError
-            row.append(Fraction(entry.strip()))
-        except (ValueError, ZeroDivisionError):
-            shown = entry if len(entry) <= 40 else entry[:40] + "…"
-            raise SpecproofError(
-                f"{which} entry {place} is {shown!r}, not a number: give a decimal or a fraction from 0 to 1 "
-                "like 0.3 or 1/3, with 40 digits at most"
-            ) from None
-    return tuple(row)
-
-
 def worked_example(
     target: Sequence[Fraction], draft: Sequence[Fraction], names: Sequence[str] | None = None
 ) -> WorkedExample:
@@ -137,16 +108,11 @@ def worked_example(
     Raises:
         SpecproofError: a row that is no distribution, rows of different lengths, or names that do not fit.
     """
-    target, draft = _distribution(target, "target"), _distribution(draft, "draft")
-    if len(target) != len(draft):
-        raise SpecproofError(
-            f"the target row has {len(target)} entries and the draft row {len(draft)}: give one each for the same "
-            "tokens (0 where a model never says it)"
-        )
+    target, draft = pair(target, draft)
     # The row after an accepted token does not enter: the one-token law ends there.
-    pair = [list(target), list(target)], [list(draft)]
+    rows = [list(target), list(target)], [list(draft)]
     laws = [
-        rejection(EXACT, *pair, Tree.chain(1), [token]) if mass > 0 else None for token, mass in enumerate(draft)
+        rejection(EXACT, *rows, Tree.chain(1), [token]) if mass > 0 else None for token, mass in enumerate(draft)
     ]
     accepted, redrawn = _outcome(draft, laws)
     reject = sum(redrawn, Fraction(0))
@@ -165,11 +131,6 @@ def worked_example(
         reject=reject,
         mistakes=_mistakes(target, draft, laws),
     )
-
-
-def total_variation(law: Row, other: Row) -> Fraction:
-    """Half the sum of differences."""
-    return sum((abs(a - b) for a, b in zip(law, other, strict=True)), Fraction(0)) / 2
 
 
 def _outcome(drawn: Row, laws: Sequence[SpecLaw | None], redraw: Row | None = None) -> tuple[Row, Row]:
@@ -204,23 +165,6 @@ def _mistakes(target: Row, draft: Row, laws: Sequence[SpecLaw | None]) -> tuple[
         mistake("absolute_difference", draft, tuple(normalised(EXACT, difference, list(target)))),
         mistake("temperature", tuple(sharpened), None),
     )
-
-
-def _distribution(row: Sequence[Fraction], which: str) -> Row:
-    if not row:
-        raise SpecproofError(f"the {which} row is empty: give at least one probability")
-    for place, mass in enumerate(row, start=1):
-        if mass < 0:
-            raise SpecproofError(
-                f"{which} entry {place} is {mass}: probabilities are 0 or more; drop the minus sign"
-            )
-    total = sum(row, Fraction(0))
-    if total != 1:
-        fix = "make one entry positive"
-        if total > 0:
-            fix = f"divided by the sum it is {','.join(str(mass / total) for mass in row)}"
-        raise SpecproofError(f"the {which} row sums to {total}, not exactly 1: {fix}")
-    return tuple(row)
 
 
 def _names(names: Sequence[str] | None, count: int) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
+from specproof.cli import audit_rule
 from specproof.cli.flags import add_model_flags, prepare_torch
 from specproof.errors import SpecproofError, unknown
 
@@ -17,25 +18,10 @@ def add_parser(subparsers: Any) -> None:
         "audit", help="say whether a rule or the engine is lossless", description="Audits with exact answers."
     )
     kinds = parser.add_subparsers(metavar="WHAT", required=True)
-    _add_rule(kinds)
+    audit_rule.add_parser(kinds)
     _add_engine(kinds)
     _add_greedy(kinds)
     _add_self_test(kinds)
-
-
-def _add_rule(kinds: Any) -> None:
-    rule = kinds.add_parser(
-        "rule",
-        help="a verification rule, by summing its law over every draft",
-        description="Sum a rule's law over every draft, several rounds, rows that depend on the context.",
-        allow_abbrev=False,
-    )
-    rule.add_argument("name", nargs="?", help="a rule", metavar="NAME")
-    rule.add_argument("--all", action="store_true", help="all rules")
-    rule.add_argument("--instances", type=int, default=300, help="random instances per rule (default 300)")
-    rule.add_argument("--seed", type=int, default=0, help="of the instances (default 0)")
-    rule.add_argument("--json", action="store_true", help="one JSON document")
-    rule.set_defaults(run=run_rule)
 
 
 def _add_engine(kinds: Any) -> None:
@@ -83,30 +69,6 @@ def _add_self_test(kinds: Any) -> None:
     )
     test.add_argument("--json", action="store_true", help="one JSON document")
     test.set_defaults(run=run_self_test)
-
-
-def run_rule(args: argparse.Namespace) -> int:
-    """Audit one rule or all of them."""
-    from specproof.rules import RULES
-
-    if args.all == (args.name is not None):
-        raise SpecproofError(f"name one rule ({', '.join(RULES)}), or give --all")
-    if args.name is not None and args.name not in RULES:
-        raise unknown("rule", args.name, RULES)
-    if args.instances < 1:
-        raise SpecproofError(f"--instances {args.instances} is not allowed: give a whole number >= 1")
-    from specproof.audit.rules import audit_rule
-
-    results = []
-    for name in RULES if args.all else [args.name]:
-        results.append(audit_rule(RULES[name], args.instances, args.seed))
-        if not args.json:
-            print(results[-1], flush=True)
-            for case, known, found in results[-1].golden:
-                print(f"    accepts {found:.12f} nodes a round; known {known:.12f} ({case})")
-    if args.json:
-        print(json.dumps([asdict(result) | {"ok": result.ok} for result in results], indent=2))
-    return 0 if all(result.ok for result in results) else 1
 
 
 def run_engine(args: argparse.Namespace) -> int:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from html import escape
 from itertools import count, pairwise
 from math import ceil
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 
 from specproof.audit.worked import Mistake, WorkedExample
+from specproof.cli import svg
 from specproof.cli.digits import exact, short
+from specproof.cli.svg import MOST_WIDE
 
 # Geometry in SVG units, which are pixels at full size.
 PLOT_HEIGHT, TOP, BOTTOM, LEFT = 300, 34, 40, 48
-GROUP, MOST_WIDE = 104, 960
+GROUP = 104
 ROW, BAR, SIDE, MOST_NAME, VALUE = 30, 18, 296, 96, 62
 # Width of a character on average: names below the bars are larger than names beside them.
 BELOW, BESIDE, DIGIT = 8.8, 7.2, 8
@@ -30,18 +31,17 @@ def stacked(example: WorkedExample) -> str:
     parts = [_grid(top, width)]
     for i, name in enumerate(example.names):
         parts.append(_group(example, i, (LEFT + i * step, step), top))
-        label = _fit(name, (step - 8) / BELOW)
+        label = svg.fit(name, (step - 8) / BELOW)
         middle = LEFT + (i + 0.5) * step
-        parts.append(
-            f'<text class="name" x="{_n(middle)}" y="{TOP + PLOT_HEIGHT + 24}">{_titled(label, name)}</text>'
-        )
+        below = f'y="{TOP + PLOT_HEIGHT + 24}">{svg.titled(label, name)}</text>'
+        parts.append(f'<text class="name" x="{svg.number(middle)}" {below}')
     said = "; ".join(
         f"{name}: draft {exact(example.draft[i])}, target {exact(example.target[i])} = kept "
         f"{exact(example.accepted[i])} + redrawn {exact(example.redrawn[i])}"
         for i, name in enumerate(example.names)
     )
     title = "Kept and redrawn probability fill the target of every token"
-    return _figure("stacked", (width, TOP + PLOT_HEIGHT + BOTTOM), (title, said), parts)
+    return svg.figure("stacked", (width, TOP + PLOT_HEIGHT + BOTTOM), (title, said), parts)
 
 
 def sideways(example: WorkedExample, mistake: Mistake, title: str) -> str:
@@ -54,15 +54,17 @@ def sideways(example: WorkedExample, mistake: Mistake, title: str) -> str:
         y = i * ROW + (ROW - BAR) / 2
         law, goal = mistake.law[i], example.target[i]
         both, end, edge = (start + float(mass) * scale for mass in (min(law, goal), law, goal))
-        label = _titled(_fit(name, (start - 10) / BESIDE), name)
-        parts.append(f'<text class="row" x="{_n(start - 8)}" y="{_n(y + 13)}">{label}</text>')
-        parts.append(_rect("right", start, y, both - start, BAR))
-        parts.append(_rect("over", both, y, end - both, BAR))
-        parts.append(_rect("short", both, y, edge - both, BAR))
-        parts.append(_rect("outline", start, y, edge - start, BAR))
+        label = svg.titled(svg.fit(name, (start - 10) / BESIDE), name)
+        parts.append(f'<text class="row" x="{svg.number(start - 8)}" y="{svg.number(y + 13)}">{label}</text>')
+        parts.append(svg.rect("right", start, y, both - start, BAR))
+        parts.append(svg.rect("over", both, y, end - both, BAR))
+        parts.append(svg.rect("short", both, y, edge - both, BAR))
+        parts.append(svg.rect("outline", start, y, edge - start, BAR))
         state = "" if law == goal else " off"
         x = max(end, edge) + 7
-        parts.append(f'<text class="value{state}" x="{_n(x)}" y="{_n(y + 13)}">{short(law)}</text>')
+        parts.append(
+            f'<text class="value{state}" x="{svg.number(x)}" y="{svg.number(y + 13)}">{short(law)}</text>'
+        )
     said = "; ".join(
         f"{name}: {exact(mistake.law[i])} instead of {exact(example.target[i])}"
         if mistake.law[i] != example.target[i]
@@ -70,7 +72,7 @@ def sideways(example: WorkedExample, mistake: Mistake, title: str) -> str:
         for i, name in enumerate(example.names)
     )
     said = f"{said}. Total variation {exact(mistake.tv)}."
-    return _figure(mistake.name, (SIDE, len(example.names) * ROW), (title, said), parts)
+    return svg.figure(mistake.name, (SIDE, len(example.names) * ROW), (title, said), parts)
 
 
 def _group(example: WorkedExample, i: int, place: tuple[float, float], top: Fraction) -> str:
@@ -87,15 +89,15 @@ def _group(example: WorkedExample, i: int, place: tuple[float, float], top: Frac
     label_x = min(x + draft_width / 2, second - 1 - len(label) * DIGIT / 2)
     return "".join(
         (
-            _rect("kept pale", x, kept, draft_width, base - kept),
-            _rect("rejected", x, drafted, draft_width, kept - drafted),
-            _label("draft", label_x, drafted - 7, label),
-            _rect("kept", second, kept, target_width, base - kept),
+            svg.rect("kept pale", x, kept, draft_width, base - kept),
+            svg.rect("rejected", x, drafted, draft_width, kept - drafted),
+            svg.label("draft", label_x, drafted - 7, label),
+            svg.rect("kept", second, kept, target_width, base - kept),
             _inside("on-kept", (second, target_width), (kept, base), example.accepted[i]),
-            _rect("redrawn", second, goal, target_width, kept - goal),
+            svg.rect("redrawn", second, goal, target_width, kept - goal),
             _inside("on-redrawn", (second, target_width), (goal, kept), example.redrawn[i]),
-            _rect("outline", second, goal, target_width, base - goal),
-            _label("target", second + target_width / 2, goal - 7, short(example.target[i])),
+            svg.rect("outline", second, goal, target_width, base - goal),
+            svg.label("target", second + target_width / 2, goal - 7, short(example.target[i])),
         )
     )
 
@@ -103,8 +105,8 @@ def _group(example: WorkedExample, i: int, place: tuple[float, float], top: Frac
 def _grid(top: Fraction, width: float) -> str:
     lines, step = [], _step(top)
     for number in range(int(top / step) + 1):
-        y, kind = _n(_y(number * step, top)), "grid" if number else "grid base"
-        lines.append(f'<line class="{kind}" x1="{LEFT}" x2="{_n(width)}" y1="{y}" y2="{y}"/>')
+        y, kind = svg.number(_y(number * step, top)), "grid" if number else "grid base"
+        lines.append(f'<line class="{kind}" x1="{LEFT}" x2="{svg.number(width)}" y1="{y}" y2="{y}"/>')
         lines.append(f'<text class="tick" x="{LEFT - 10}" y="{y}" dy="4">{short(number * step)}</text>')
     return "".join(lines)
 
@@ -119,48 +121,9 @@ def _y(value: Fraction, top: Fraction) -> float:
     return TOP + PLOT_HEIGHT * (1 - float(value / top))
 
 
-def _rect(kind: str, x: float, y: float, width: float, height: float) -> str:
-    """Nothing at all for an empty bar."""
-    if width <= 0 or height <= 0:
-        return ""
-    return f'<rect class="{kind}" x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(height)}"/>'
-
-
-def _label(kind: str, x: float, y: float, text: str) -> str:
-    return f'<text class="label {kind}" x="{_n(x)}" y="{_n(y)}">{text}</text>'
-
-
 def _inside(kind: str, across: tuple[float, float], down: tuple[float, float], value: Fraction) -> str:
     """The value within its bar (left, width; upper, lower edge), where the bar can hold it."""
     (left, width), (upper, lower), text = across, down, short(value)
     if lower - upper < 20 or width < len(text) * DIGIT:
         return ""
-    return _label(kind, left + width / 2, (upper + lower) / 2 + 4.5, text)
-
-
-def _fit(name: str, characters: float) -> str:
-    """The name, cut with … where it is longer; wide characters count twice."""
-    if cell_len(name) <= characters + 0.001:
-        return name
-    return set_cell_size(name, max(1, int(characters) - 1)).rstrip() + "…"
-
-
-def _titled(label: str, name: str) -> str:
-    title = "" if label == name else f"<title>{escape(name)}</title>"
-    return f"{title}{escape(label)}"
-
-
-def _figure(key: str, size: tuple[float, float], words: tuple[str, str], parts: list[str]) -> str:
-    (width, height), (title, said) = size, words
-    # Small screens scroll sideways rather than shrink the text beyond reading.
-    least = width if width > MOST_WIDE else width * 0.7
-    return (
-        f'<svg class="{key}" viewBox="0 0 {_n(width)} {_n(height)}" role="img" '
-        f'aria-labelledby="{key}-title {key}-desc" style="min-width:{_n(least)}px">'
-        f'<title id="{key}-title">{escape(title)}</title><desc id="{key}-desc">{escape(said)}</desc>'
-        f"{''.join(parts)}</svg>"
-    )
-
-
-def _n(value: float) -> str:
-    return f"{value:.3f}".rstrip("0").rstrip(".")
+    return svg.label(kind, left + width / 2, (upper + lower) / 2 + 4.5, text)

@@ -13,11 +13,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from specproof.audit.worked import WorkedExample, parse_row, worked_example
+from specproof.audit.given import parse_row
+from specproof.audit.worked import WorkedExample, worked_example
 from specproof.cli import story
 from specproof.cli.digits import MISSING, show
+from specproof.cli.flags import write_file
 from specproof.cli.picture import page
-from specproof.errors import SpecproofError
 
 WIDTHS = 80, 100
 NAME_WIDTH = 16
@@ -51,12 +52,7 @@ def run(args: argparse.Namespace) -> int:
     names = None if args.names is None else [name.strip() for name in args.names.split(",")]
     example = worked_example(parse_row(args.target, "target"), parse_row(args.draft, "draft"), names)
     if args.html is not None:
-        try:
-            args.html.write_text(page(example), encoding="utf-8")
-        except OSError as error:
-            raise SpecproofError(
-                f"cannot write --html {args.html}: {error.strerror}; name a file in an existing folder"
-            ) from error
+        write_file("--html", args.html, page(example))
     if args.json:
         print(json.dumps(as_dict(example), indent=2))
         return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 from specproof.errors import SpecproofError
@@ -42,6 +43,20 @@ def add_model_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--dtype", default="float32", help="float32 (default), bfloat16, float16 or float64")
     group.add_argument("--device", default="cpu", help="where the models live, in torch's words (default cpu)")
     group.add_argument("--threads", type=int, default=None, help="processor threads (default: torch's choice)")
+
+
+def write_file(flag: str, path: Path, text: str) -> None:
+    """Write what `flag` asked for.
+
+    Raises:
+        SpecproofError: the file cannot be written.
+    """
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise SpecproofError(
+            f"cannot write {flag} {path}: {error.strerror}; name a file in an existing folder"
+        ) from error
 
 
 def prepare_torch(args: argparse.Namespace) -> None:

@@ -10,7 +10,7 @@ from specproof.audit.worked import WorkedExample
 from specproof.cli import story
 from specproof.cli.bars import sideways, stacked
 from specproof.cli.digits import MISSING, exact, show
-from specproof.cli.style import HATCHES, STYLE
+from specproof.cli.style import document, legend
 
 # Class of a bar → what it stands for.
 PARTS = {
@@ -31,38 +31,23 @@ def page(example: WorkedExample) -> str:
         ("Recover", story.recovered(example)),
     )
     told = "".join(f"<li><b>{head}</b><span>{escape(sentence)}</span></li>" for head, sentence in steps)
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Speculative sampling, worked exactly</title>
-<style>{STYLE}</style>
-</head>
-<body>
-{HATCHES}
-<main>
-<h1>Speculative sampling, worked exactly</h1>
-<p class="lead">A draft proposes a token, the target has the last word, and what comes out follows the
-target's law. Every number here is a sum of exact fractions; nothing was sampled.</p>
+    body = f"""<p class="lead">A draft proposes a token, the target has the last word, and what comes out follows
+the target's law. Every number here is a sum of exact fractions; nothing was sampled.</p>
 {_facts(example)}
 <section class="card" aria-label="Kept and redrawn probability">
-{_legend(PARTS)}
+{legend(PARTS)}
 <div class="scroll">{stacked(example)}</div>
 <p class="note">Narrow bars are the draft (pale: kept), wide ones what comes out. {_balance(example)}</p>
 <ol>{told}</ol>
 </section>
 <h2>What goes wrong with one ingredient changed</h2>
-{_legend(FAULTS)}
+{legend(FAULTS)}
 <div class="mistakes">{_mistakes(example)}</div>
 <h2>The same numbers</h2>
 <section class="card scroll" aria-label="All numbers">{_table(example)}</section>
 <p class="note">Labels in the pictures are rounded. Pointing at a number in the table shows its
-fraction. Made by <code>{escape(_command(example))}</code></p>
-</main>
-</body>
-</html>
-"""
+fraction. Made by <code>{escape(_command(example))}</code></p>"""
+    return document("Speculative sampling, worked exactly", body)
 
 
 def _facts(example: WorkedExample) -> str:
@@ -87,11 +72,6 @@ def _balance(example: WorkedExample) -> str:
         return "The rows are equal, so nothing is hatched and nothing is redrawn."
     mass = show(example.reject)
     return f"All hatched parts together are as high as all redrawn ones: {mass} leaves, {mass} comes back."
-
-
-def _legend(entries: dict[str, str]) -> str:
-    items = "".join(f'<li><i class="{kind}"></i>{text}</li>' for kind, text in entries.items())
-    return f'<ul class="legend">{items}</ul>'
 
 
 def _mistakes(example: WorkedExample) -> str:

@@ -1,4 +1,6 @@
-"""Colours, type and spacing of the page that `explain --html` writes; light and dark."""
+"""The frame of a page that a command writes: colours, type and spacing, light and dark; nothing loaded."""
+
+from html import escape
 
 STYLE = """
 :root { color-scheme: light dark;
@@ -18,6 +20,9 @@ h2 { font-size: 19px; margin: 36px 0 4px; }
 h3 { font-size: 15px; margin: 0; }
 p { margin: 0; }
 .lead, .note { color: var(--muted); max-width: 76ch; }
+.facts + .note { margin-top: 18px; }
+.card > .legend { margin: 0; }
+.card > .note { max-width: none; }
 .card { background: var(--card); border: 1px solid var(--line); border-radius: 14px; padding: 18px 20px;
   margin: 14px 0; }
 .scroll { overflow-x: auto; }
@@ -36,6 +41,7 @@ code { font: 13px ui-monospace, "SF Mono", Menlo, Consolas, monospace; overflow-
   vertical-align: -2px; }
 i.kept { background: var(--kept); }
 i.redrawn { background: var(--redrawn); }
+i.pale { background: var(--pale); }
 i.right { background: var(--right); }
 i.over { background: var(--wrong); }
 i.rejected { border: 1px solid var(--rejected);
@@ -62,7 +68,9 @@ rect.redrawn { fill: var(--redrawn); }
 rect.rejected { fill: url(#grey); stroke: var(--rejected); }
 rect.right { fill: var(--right); }
 rect.over { fill: var(--wrong); }
-rect.short { fill: url(#red); }
+rect.short { fill: url(#red); stroke: var(--wrong); }
+line.best { stroke: var(--good); stroke-width: 2; stroke-dasharray: 5 3; }
+svg .best { fill: var(--good); font-size: 13px; }
 rect.outline { fill: none; stroke: var(--ink); stroke-width: 2; }
 
 ol { margin: 14px 0 0; padding: 0; list-style: none; display: grid; gap: 8px; }
@@ -82,6 +90,8 @@ th:first-child { text-align: left; padding-left: 0; }
 tbody tr, tfoot tr { border-top: 1px solid var(--line); }
 tbody th { white-space: normal; overflow-wrap: anywhere; min-width: 90px; }
 tfoot { font-weight: 650; }
+tbody th.group { padding-top: 18px; color: var(--muted); }
+tbody tr.lossy td:nth-child(-n+3) { color: var(--wrong); }
 """
 
 # Pattern fills need an element to live in; every figure on the page refers to these two.
@@ -91,3 +101,30 @@ HATCHES = """<svg width="0" height="0" style="position:absolute;width:0" aria-hi
 <pattern id="red" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
 <rect width="2" height="6" style="fill:var(--wrong)"/></pattern>
 </defs></svg>"""
+
+
+def document(title: str, body: str) -> str:
+    """The whole page; `body` is HTML, the title text."""
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escape(title)}</title>
+<style>{STYLE}</style>
+</head>
+<body>
+{HATCHES}
+<main>
+<h1>{escape(title)}</h1>
+{body}
+</main>
+</body>
+</html>
+"""
+
+
+def legend(entries: dict[str, str]) -> str:
+    """Class of a bar → what it stands for."""
+    items = "".join(f'<li><i class="{kind}"></i>{text}</li>' for kind, text in entries.items())
+    return f'<ul class="legend">{items}</ul>'

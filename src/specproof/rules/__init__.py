@@ -45,7 +45,15 @@ RULES: dict[str, Rule] = {
         Rule("spec_rl", False, CHAIN_DRAW, False, "SPEC-RL 2025 (2509.23232)", parameters=(p.FACTOR,)),
         # For audits only: one needs rows that no backend returns, the other is unsound.
         Rule("dropmatch", False, CHAIN_DRAW, False, "DropMatch 2026 (2603.03333)", usable=False),
-        Rule("hsd_published", False, CHAIN_DRAW, False, "HSD 2026 (2601.05724), its code", usable=False),
+        Rule(
+            "hsd_published",
+            False,
+            CHAIN_DRAW,
+            False,
+            "HSD 2026 (2601.05724), its code",
+            usable=False,
+            refuted=True,
+        ),
     )
 }
 

@@ -45,6 +45,7 @@ class Rule:
         parameters: numbers that configure it, in the order in which a name gives them ("typical:0.09,0.3").
         values: of the first of these parameters; the others have their defaults.
         coupled: whether an engine decides the target rows with shared noise first (see `rules.coupling`).
+        refuted: whether it was published as lossless, which it is not.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Rule:
     parameters: tuple[Parameter, ...] = ()
     values: tuple[Fraction, ...] = ()
     coupled: bool = False
+    refuted: bool = False
 
     @property
     def label(self) -> str:
@@ -65,6 +67,11 @@ class Rule:
         # Shortest decimals; a fraction stays one where it is not a decimal.
         texts = [repr(float(v)) if Fraction(repr(float(v))) == v else str(v) for v in self.values]
         return ":".join([self.name, ",".join(texts)]) if texts else self.name
+
+    @property
+    def claim(self) -> str:
+        """What may be said of its law: "EXACT", "LOSSY", or "UNSOUND" where it was published as lossless."""
+        return "EXACT" if self.lossless else "UNSOUND" if self.refuted else "LOSSY"
 
     def __call__(self, target: Tensor, draft: Draft) -> Law:
         """The law of one verification; target rows are [B, N+1, V]."""

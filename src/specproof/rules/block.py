@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from specproof.rules.rows import drawn_rows, nodes, normalised, pick, ratio, token_mass
+from specproof.rules.rows import drawn_mass, excess_mass, nodes, ratio, residual, token_mass
 from specproof.types import Draft, Law
 
 
@@ -16,28 +16,36 @@ def block(target: Tensor, draft: Draft) -> Law:
 
     Source: Sun et al. 2024 (2403.10444), algorithm 2.
     """
-    drawn = drawn_rows(target, draft)
-    weight = _weights(target, drawn, draft)  # [B, N+1]
-    left = (weight[..., None] * target - drawn).clamp(min=0).sum(-1)
-    miss = 1 - weight
+    weight = _weights(target, draft)  # [B, N+1]
+    left, miss = _left(target, draft, weight), 1 - weight
     # left = miss = 0 only where weight is 1 and the rows are equal: the block may surely go that far.
     passes = torch.where(left + miss > 0, left / (left + miss), 1)
     # The root always passes; padding never does.
     passes = torch.cat([torch.ones_like(passes[:, :1]), passes[:, 1:] * nodes(draft)], 1)
     later = (1 - passes).flip(1).cumprod(1).flip(1)  # no end at row i or later passes
     stop = passes * torch.cat([later[:, 1:], torch.ones_like(later[:, :1])], 1)
-
-    def extra(at: Tensor) -> Tensor:
-        row = pick(target, at)
-        return normalised((pick(weight[..., None], at) * row - pick(drawn, at)).clamp(min=0), row)
-
-    return Law(stop, extra)
+    return Law(stop, lambda at: residual(target, draft, at, weight))
 
 
-def _weights(target: Tensor, drawn: Tensor, draft: Draft) -> Tensor:
+def _weights(target: Tensor, draft: Draft) -> Tensor:
     """Weight of each node's path, [B, N+1]: the likelihood ratio, capped at 1 at every node on the way."""
-    ratios = ratio(token_mass(target[:, :-1], draft.tokens), token_mass(drawn[:, :-1], draft.tokens))
+    # Nothing is drawn for padding, so its weight is 0.
+    ratios = ratio(token_mass(target[:, :-1], draft.tokens), drawn_mass(draft, target.dtype))
     weights = [ratios.new_ones(len(ratios))]
-    for node_ratio in (ratios * nodes(draft)).unbind(1):
+    for node_ratio in ratios.unbind(1):
         weights.append((weights[-1] * node_ratio).clamp(max=1))
     return torch.stack(weights, 1)
+
+
+def _left(target: Tensor, draft: Draft, weight: Tensor) -> Tensor:
+    """Mass of (weight · target - draft)⁺ in each row, [B, N+1]; not for the root, which nobody asks."""
+    # Below a leaf nothing is drawn, so the whole weight is left. Rows of padding are not used.
+    left = weight.clone()
+    inner = nodes(draft)[:, 1:]  # rows 1 to N-1 that have a child
+    if draft.rows is None:
+        child = token_mass(target[:, 1:-1], draft.tokens[:, 1:])
+        mass = weight[:, 1:-1] * (1 - child).clamp(min=0)
+    else:
+        mass = excess_mass(target[:, 1:-1], draft.rows[:, 1:-1], weight[:, 1:-1])
+    left[:, 1:-1] = torch.where(inner, mass, weight[:, 1:-1])
+    return left

@@ -2,6 +2,7 @@
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from specproof.types import Draft
 
@@ -33,6 +34,39 @@ def drawn_rows(target: Tensor, draft: Draft) -> Tensor:
     return one_hot
 
 
+def drawn_mass(draft: Draft, dtype: torch.dtype) -> Tensor:
+    """Probability [B, N] with which the token of each node of a chain was drawn; 0 for padding."""
+    real = nodes(draft).to(dtype)
+    return real if draft.rows is None else token_mass(draft.rows[:, :-1], draft.tokens).to(dtype) * real
+
+
+def residual(target: Tensor, draft: Draft, at: Tensor, weight: Tensor | None = None) -> Tensor:
+    """(weight · target - drawn)⁺ at row `at[b]` of each chain, normalised, [B, V]; weight [B, N+1] is 1 if None.
+
+    Where nothing was drawn (a leaf), it is the whole target row.
+    """
+    row = pick(target, at)
+    owed = row if weight is None else row * weight.gather(1, at[:, None])
+    used = pad(nodes(draft), (0, 1)).gather(1, at[:, None]).to(owed.dtype)
+    if draft.rows is None:
+        gap = owed.scatter_add(1, pad(draft.tokens, (0, 1)).gather(1, at[:, None]), -used)
+    else:
+        gap = torch.addcmul(owed, pick(draft.rows, at).to(owed.dtype), used, value=-1)
+    return normalised(gap.clamp_(min=0), row)
+
+
+def excess_mass(target: Tensor, drawn: Tensor, weight: Tensor) -> Tensor:
+    """Mass [B, R] of (weight · target - drawn)⁺ in rows [B, R, V]; weight is [B, R]."""
+    # Piece by piece, so that what is computed on the way never leaves the cache (256 MiB at a time elsewhere).
+    rows = max(1, (2**17 if target.device.type == "cpu" else 2**26) // target.shape[-1])
+    several = max(1, rows // max(1, target.shape[1]))
+    left = torch.empty_like(weight)
+    for part in zip(*(each.split(several) for each in (left, target, drawn, weight[..., None])), strict=True):
+        for out, owed, source, share in zip(*(each.split(rows, 1) for each in part), strict=True):
+            out.copy_((owed * share).sub_(source).clamp_(min=0).sum(-1))
+    return left
+
+
 def pick(rows: Tensor, at: Tensor) -> Tensor:
     """Row `at[b]` of each sequence: [B, R, V] and [B] to [B, V]."""
     return rows[torch.arange(len(rows), device=rows.device), at]
@@ -58,4 +92,6 @@ def normalised(rows: Tensor, fallback: Tensor) -> Tensor:
     Nothing is left only where stopping has probability 0 (equal rows), yet rounding can still lead there.
     """
     total = rows.sum(-1, keepdim=True)
+    if bool((total > 0).all()):  # as a rule; a choice entry by entry would cost as much as all the rest
+        return rows / total
     return torch.where(total > 0, rows / total, fallback)

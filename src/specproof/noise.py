@@ -14,7 +14,6 @@ from torch import Tensor
 
 from specproof.types import GUMBEL, Key
 
-
 BLOCK = 256  # tokens; near the square root of a vocabulary, so that both levels of a search are short
 
 

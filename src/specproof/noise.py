@@ -14,8 +14,6 @@ from torch import Tensor
 
 from specproof.types import GUMBEL, Key
 
-BLOCK = 256  # tokens; near the square root of a vocabulary, so that both levels of a search are short
-
 
 def uniform(key: Key) -> float:
     """The number in [0, 1) that belongs to a key: 53 bits of a keyed hash."""
@@ -33,36 +31,17 @@ def inverse_cdf(rows: Tensor, coins: Tensor) -> Tensor:
         rows: [M, V], nonnegative, each with some mass; need not sum to 1 exactly.
         coins: [M] float64 in [0, 1).
     """
-    # In double precision, but not all of the rows at once: pieces stay in the cache.
+    # Some rows at a time: in double precision all of them would not stay in the cache.
     several = max(1, 2**16 // rows.shape[1]) if rows.device.type == "cpu" else len(rows)
-    parts = zip(rows.split(several), coins.split(several), strict=True)
-    return torch.cat([_search_blocks(part, each) for part, each in parts])
-
-
-def _search_blocks(rows: Tensor, coins: Tensor) -> Tensor:
-    """As `inverse_cdf`: first which block of neighbours, by their sums, then where in it."""
-    blocks = -(-rows.shape[1] // BLOCK)
-    # Padding has no mass, so it is never found.
-    masses = rows.new_zeros(len(rows), blocks * BLOCK, dtype=torch.float64)
-    masses[:, : rows.shape[1]] = rows
-    masses = masses.view(len(rows), blocks, BLOCK)
-    sums = masses.sum(-1)
-    block, rest = _search(sums, coins[:, None] * sums.cumsum(-1)[:, -1:])
-    inside, _ = _search(masses[torch.arange(len(rows), device=rows.device), block[:, 0]], rest)
-    return (block * BLOCK + inside)[:, 0]
-
-
-def _search(masses: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
-    """First place whose running sum exceeds the share, or else the last with mass; and the share left there.
-
-    Masses are [M, n], all else is [M, 1].
-    """
-    running = masses.cumsum(-1)
-    chosen = torch.searchsorted(running, share, right=True)
+    if len(rows) > several:
+        parts = zip(rows.split(several), coins.split(several), strict=True)
+        return torch.cat([inverse_cdf(*part) for part in parts])
+    cumulative = rows.double().cumsum(-1)
+    total = cumulative[:, -1:].contiguous()
+    chosen = torch.searchsorted(cumulative, coins[:, None] * total, right=True)
     # The first index at which the running sum reaches its total carries the last mass.
-    last = torch.searchsorted(running, running[:, -1:].contiguous())
-    chosen = torch.minimum(chosen, last)
-    return chosen, (share - (running.gather(1, chosen) - masses.gather(1, chosen))).clamp_(min=0)
+    last = torch.searchsorted(cumulative, total)
+    return torch.minimum(chosen, last)[:, 0]
 
 
 def exponentials(key: Key, size: int) -> Tensor:

@@ -17,9 +17,10 @@ def block(target: Tensor, draft: Draft) -> Law:
     Source: Sun et al. 2024 (2403.10444), algorithm 2.
     """
     weight = _weights(target, draft)  # [B, N+1]
-    left, miss = _left(target, draft, weight), 1 - weight
-    # left = miss = 0 only where weight is 1 and the rows are equal: the block may surely go that far.
-    passes = torch.where(left + miss > 0, left / (left + miss), 1)
+    left = _left(target, draft, weight)
+    whole = left + (1 - weight)
+    # It is 0 only where weight is 1 and the rows are equal: the block may surely go that far.
+    passes = torch.where(whole > 0, left / whole, 1)
     # The root always passes; padding never does.
     passes = torch.cat([torch.ones_like(passes[:, :1]), passes[:, 1:] * nodes(draft)], 1)
     later = (1 - passes).flip(1).cumprod(1).flip(1)  # no end at row i or later passes
@@ -39,13 +40,10 @@ def _weights(target: Tensor, draft: Draft) -> Tensor:
 
 def _left(target: Tensor, draft: Draft, weight: Tensor) -> Tensor:
     """Mass of (weight · target - draft)⁺ in each row, [B, N+1]; not for the root, which nobody asks."""
-    # Below a leaf nothing is drawn, so the whole weight is left. Rows of padding are not used.
-    left = weight.clone()
-    inner = nodes(draft)[:, 1:]  # rows 1 to N-1 that have a child
+    # Nothing is drawn below the last node, so its whole weight is left. Rows of padding are not used.
+    inner, shares, edge = slice(1, -1), weight[:, 1:-1], weight[:, -1:]
     if draft.rows is None:
-        child = token_mass(target[:, 1:-1], draft.tokens[:, 1:])
-        mass = weight[:, 1:-1] * (1 - child).clamp(min=0)
+        mass = shares * (1 - token_mass(target[:, inner], draft.tokens[:, 1:])).clamp(min=0)
     else:
-        mass = excess_mass(target[:, 1:-1], draft.rows[:, 1:-1], weight[:, 1:-1])
-    left[:, 1:-1] = torch.where(inner, mass, weight[:, 1:-1])
-    return left
+        mass = excess_mass(target[:, inner], draft.rows[:, inner], shares)
+    return torch.cat([edge, torch.where(nodes(draft)[:, 1:], mass, shares), edge], 1)

@@ -9,8 +9,12 @@ from specproof.types import Draft
 
 def nodes(draft: Draft) -> Tensor:
     """[B, N] bool: true for nodes, false for padding."""
-    sizes = torch.tensor([len(tree) for tree in draft.trees], device=draft.tokens.device)
-    return torch.arange(draft.tokens.shape[1], device=draft.tokens.device) < sizes[:, None]
+    return torch.arange(draft.tokens.shape[1], device=draft.tokens.device) < sizes(draft)
+
+
+def sizes(draft: Draft) -> Tensor:
+    """[B, 1] long: how many nodes each tree has."""
+    return torch.tensor([[len(tree)] for tree in draft.trees], device=draft.tokens.device)
 
 
 def parent_rows(draft: Draft) -> Tensor:
@@ -45,31 +49,37 @@ def residual(target: Tensor, draft: Draft, at: Tensor, weight: Tensor | None = N
 
     Where nothing was drawn (a leaf), it is the whole target row.
     """
-    row = pick(target, at)
-    owed = row if weight is None else row * weight.gather(1, at[:, None])
-    used = pad(nodes(draft), (0, 1)).gather(1, at[:, None]).to(owed.dtype)
+    row, place = pick(target, at), at[:, None]
+    used = (place < sizes(draft)).to(row.dtype)
     if draft.rows is None:
-        gap = owed.scatter_add(1, pad(draft.tokens, (0, 1)).gather(1, at[:, None]), -used)
+        gap = torch.zeros_like(row).scatter_(1, pad(draft.tokens, (0, 1)).gather(1, place), -used)
     else:
-        gap = torch.addcmul(owed, pick(draft.rows, at).to(owed.dtype), used, value=-1)
+        gap = pick(draft.rows, at).to(row.dtype).mul_(-used)
+    # In place: new memory would cost more than the arithmetic.
+    gap = gap.add_(row) if weight is None else gap.addcmul_(row, weight.gather(1, place))
     return normalised(gap.clamp_(min=0), row)
 
 
 def excess_mass(target: Tensor, drawn: Tensor, weight: Tensor) -> Tensor:
     """Mass [B, R] of (weight · target - drawn)⁺ in rows [B, R, V]; weight is [B, R]."""
-    # Piece by piece, so that what is computed on the way never leaves the cache (256 MiB at a time elsewhere).
+    # Piece by piece, so that what is made on the way never leaves the cache (256 MiB at a time elsewhere).
     rows = max(1, (2**17 if target.device.type == "cpu" else 2**26) // target.shape[-1])
     several = max(1, rows // max(1, target.shape[1]))
-    left = torch.empty_like(weight)
-    for part in zip(*(each.split(several) for each in (left, target, drawn, weight[..., None])), strict=True):
-        for out, owed, source, share in zip(*(each.split(rows, 1) for each in part), strict=True):
-            out.copy_((owed * share).sub_(source).clamp_(min=0).sum(-1))
-    return left
+    parts = zip(*(each.split(several) for each in (target, drawn, weight[..., None])), strict=True)
+    return torch.cat([_excess_mass(part, rows) for part in parts])
+
+
+def _excess_mass(part: tuple[Tensor, Tensor, Tensor], rows: int) -> Tensor:
+    pieces = zip(*(each.split(rows, 1) for each in part), strict=True)
+    masses = [(share * owed).sub_(drawn).clamp_(min=0).sum(-1) for owed, drawn, share in pieces]
+    return torch.cat(masses, 1)
 
 
 def pick(rows: Tensor, at: Tensor) -> Tensor:
     """Row `at[b]` of each sequence: [B, R, V] and [B] to [B, V]."""
-    return rows[torch.arange(len(rows), device=rows.device), at]
+    first = torch.arange(0, rows.shape[0] * rows.shape[1], rows.shape[1], device=rows.device)
+    # Copies whole rows, where indexing with two tensors goes entry by entry.
+    return rows.flatten(0, 1).index_select(0, first + at)
 
 
 def token_mass(rows: Tensor, tokens: Tensor) -> Tensor:
@@ -87,11 +97,11 @@ def ratio(target: Tensor, drawn: Tensor) -> Tensor:
 
 
 def normalised(rows: Tensor, fallback: Tensor) -> Tensor:
-    """Rows [.., V] divided by their sum; `fallback` where nothing is left.
+    """Rows [.., V], which are overwritten, divided by their sum; `fallback` where nothing is left.
 
     Nothing is left only where stopping has probability 0 (equal rows), yet rounding can still lead there.
     """
     total = rows.sum(-1, keepdim=True)
     if bool((total > 0).all()):  # as a rule; a choice entry by entry would cost as much as all the rest
-        return rows / total
+        return rows.div_(total)
     return torch.where(total > 0, rows / total, fallback)

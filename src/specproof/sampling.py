@@ -29,7 +29,7 @@ def warp(logits: Tensor, params: SamplingParams) -> Tensor:
     scores = logits if logits.dtype == torch.float64 else logits.float()
     if params.temperature == 0:
         peak, first = scores.max(-1, keepdim=True)
-        _check(peak)
+        _check(bool(torch.isfinite(peak).all()))  # max propagates NaN
         return torch.zeros_like(scores).scatter_(-1, first, 1)
     if params.temperature != 1:
         # Subtracting the peak first keeps tiny temperatures from overflowing.
@@ -39,7 +39,7 @@ def warp(logits: Tensor, params: SamplingParams) -> Tensor:
         scores = scores.masked_fill(scores < floor, -torch.inf)
     rows = scores.softmax(-1)
     # A softmax over NaN, +infinity, or nothing finite is NaN everywhere, so one token of each row tells.
-    _check(rows[..., 0])
+    _check(not bool(rows[..., 0].sum().isnan()))
     if params.top_p < 1:
         rows = _keep(rows, rows >= _nucleus_floor(rows, params.top_p))
     if params.min_p > 0:
@@ -77,9 +77,8 @@ def _nucleus_floor(rows: Tensor, top_p: float) -> Tensor:
     return top.masked_fill(above >= top_p, 2).amin(-1, keepdim=True)
 
 
-def _check(values: Tensor) -> None:
-    """Raise unless all values are finite."""
-    if not torch.isfinite(values).all():
+def _check(finite: bool) -> None:
+    if not finite:
         raise NumericsError("logits hold NaN or infinity where a distribution was expected")
 
 

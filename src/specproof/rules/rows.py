@@ -38,10 +38,12 @@ def drawn_rows(target: Tensor, draft: Draft) -> Tensor:
     return one_hot
 
 
-def drawn_mass(draft: Draft, dtype: torch.dtype) -> Tensor:
-    """Probability [B, N] with which the token of each node of a chain was drawn; 0 for padding."""
-    real = nodes(draft).to(dtype)
-    return real if draft.rows is None else token_mass(draft.rows[:, :-1], draft.tokens).to(dtype) * real
+def chain_ratios(target: Tensor, draft: Draft, real: Tensor) -> Tensor:
+    """Target / drawn for each node of a chain, [B, N], as `ratio` has it; 0 for padding, where `real` is false."""
+    mass = token_mass(target[:, :-1], draft.tokens)
+    if draft.rows is None:
+        return mass * real
+    return ratio(mass, token_mass(draft.rows[:, :-1], draft.tokens).to(mass.dtype)) * real
 
 
 def residual(target: Tensor, draft: Draft, at: Tensor, weight: Tensor | None = None) -> Tensor:

@@ -173,6 +173,7 @@ def tables(race: Race, load: float) -> str:
     text = [
         f"Load before the run {load:.1f} on {os.cpu_count()} cores, {torch.get_num_threads()} threads, "
         f"torch {torch.__version__}, float32, temperature 1. "
+        f"{'The machine was busy with other work, so the figures are rough. ' if load > 0.5 else ''}"
         "Times are multiples of one `torch.softmax` over the same target logits; B sequences, N drafted tokens."
     ]
     for vocabulary in dict.fromkeys(setting[2] for setting in race.seconds):

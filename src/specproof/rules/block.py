@@ -44,4 +44,6 @@ def _left(target: Tensor, draft: Draft, real: Tensor, weight: Tensor) -> Tensor:
         mass = shares * (1 - token_mass(target[:, inner], draft.tokens[:, 1:])).clamp(min=0)
     else:
         mass = excess_mass(target[:, inner], draft.rows[:, inner], shares)
-    return torch.cat([weight[:, :1], torch.where(real[:, 1:], mass, shares), weight[:, -1:]], 1)
+    left = weight.clone()
+    left[:, inner] = torch.where(real[:, 1:], mass, shares)
+    return left

@@ -31,6 +31,14 @@ def test_b9_a_wide_row_that_sums_below_one_ends_at_its_last_token_with_mass(dtyp
     assert inverse_cdf(row, coins(0.0)).item() == 0
 
 
+def test_a_batch_that_is_searched_in_pieces_gives_what_its_rows_give():
+    rows = torch.rand(7, 30_000, generator=torch.Generator().manual_seed(4))
+    points = torch.rand(7, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    sums = rows.double().cumsum(-1)
+    plain = (sums <= points[:, None] * sums[:, -1:]).sum(-1)
+    assert torch.equal(inverse_cdf(rows, points), plain)
+
+
 def test_every_edge_of_a_row_falls_on_the_right_side():
     row = torch.tensor([[0.25, 0.0, 0.25, 0.5, 0.0]], dtype=torch.float64)
     just_below = [edge - 2.0**-54 for edge in (0.25, 0.5)]

@@ -31,10 +31,16 @@ def inverse_cdf(rows: Tensor, coins: Tensor) -> Tensor:
         rows: [M, V], nonnegative, each with some mass; need not sum to 1 exactly.
         coins: [M] float64 in [0, 1).
     """
+    # Some rows at a time: in double precision all of them would not stay in the cache.
+    several = max(1, 2**16 // rows.shape[1]) if rows.device.type == "cpu" else len(rows)
+    if len(rows) > several:
+        parts = zip(rows.split(several), coins.split(several), strict=True)
+        return torch.cat([inverse_cdf(*part) for part in parts])
     cumulative = rows.double().cumsum(-1)
-    chosen = torch.searchsorted(cumulative, coins[:, None] * cumulative[:, -1:], right=True)
+    total = cumulative[:, -1:].contiguous()
+    chosen = torch.searchsorted(cumulative, coins[:, None] * total, right=True)
     # The first index at which the running sum reaches its total carries the last mass.
-    last = torch.searchsorted(cumulative, cumulative[:, -1:].contiguous())
+    last = torch.searchsorted(cumulative, total)
     return torch.minimum(chosen, last)[:, 0]
 
 

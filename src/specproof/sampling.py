@@ -27,18 +27,19 @@ def warp(logits: Tensor, params: SamplingParams) -> Tensor:
         NumericsError: a row has a NaN or no finite logit.
     """
     scores = logits if logits.dtype == torch.float64 else logits.float()
-    peak, first = scores.max(-1, keepdim=True)
-    # max propagates NaN, so one look at the peaks covers every logit.
-    if not torch.isfinite(peak).all():
-        raise NumericsError("logits hold NaN or infinity where a distribution was expected")
     if params.temperature == 0:
+        peak, first = scores.max(-1, keepdim=True)
+        _check(bool(torch.isfinite(peak).all()))  # max propagates NaN
         return torch.zeros_like(scores).scatter_(-1, first, 1)
-    # Subtracting the peak first keeps tiny temperatures from overflowing.
-    scores = (scores - peak) / params.temperature
+    if params.temperature != 1:
+        # Subtracting the peak first keeps tiny temperatures from overflowing.
+        scores = (scores - scores.amax(-1, keepdim=True)).div_(params.temperature)
     if 0 < params.top_k < scores.shape[-1]:
         floor = scores.topk(params.top_k).values[..., -1:]
         scores = scores.masked_fill(scores < floor, -torch.inf)
     rows = scores.softmax(-1)
+    # A softmax over NaN, +infinity, or nothing finite is NaN everywhere, so one token of each row tells.
+    _check(not bool(rows[..., 0].sum().isnan()))
     if params.top_p < 1:
         rows = _keep(rows, rows >= _nucleus_floor(rows, params.top_p))
     if params.min_p > 0:
@@ -74,6 +75,11 @@ def _nucleus_floor(rows: Tensor, top_p: float) -> Tensor:
             break
     # The first token is always kept: nothing ranks above it.
     return top.masked_fill(above >= top_p, 2).amin(-1, keepdim=True)
+
+
+def _check(finite: bool) -> None:
+    if not finite:
+        raise NumericsError("logits hold NaN or infinity where a distribution was expected")
 
 
 def _keep(rows: Tensor, kept: Tensor) -> Tensor:

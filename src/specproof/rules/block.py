@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from specproof.rules.rows import drawn_rows, nodes, normalised, pick, ratio, token_mass
+from specproof.rules.rows import chain_ratios, excess_mass, nodes, residual, token_mass
 from specproof.types import Draft, Law
 
 
@@ -16,28 +16,34 @@ def block(target: Tensor, draft: Draft) -> Law:
 
     Source: Sun et al. 2024 (2403.10444), algorithm 2.
     """
-    drawn = drawn_rows(target, draft)
-    weight = _weights(target, drawn, draft)  # [B, N+1]
-    left = (weight[..., None] * target - drawn).clamp(min=0).sum(-1)
-    miss = 1 - weight
-    # left = miss = 0 only where weight is 1 and the rows are equal: the block may surely go that far.
-    passes = torch.where(left + miss > 0, left / (left + miss), 1)
-    # The root always passes; padding never does.
-    passes = torch.cat([torch.ones_like(passes[:, :1]), passes[:, 1:] * nodes(draft)], 1)
-    later = (1 - passes).flip(1).cumprod(1).flip(1)  # no end at row i or later passes
-    stop = passes * torch.cat([later[:, 1:], torch.ones_like(later[:, :1])], 1)
-
-    def extra(at: Tensor) -> Tensor:
-        row = pick(target, at)
-        return normalised((pick(weight[..., None], at) * row - pick(drawn, at)).clamp(min=0), row)
-
-    return Law(stop, extra)
+    real = nodes(draft)
+    weight = _weights(chain_ratios(target, draft, real))  # [B, N+1]
+    left = _left(target, draft, real, weight)
+    whole = left + (1 - weight)
+    # It is 0 only where weight is 1 and the rows are equal: the block may surely go that far.
+    stop = torch.where(whole > 0, left / whole, 1)  # so far, whether it may end there
+    stop[:, 1:] *= real  # the root always passes; padding never does
+    later = (1 - stop).flip(1).cumprod(1).flip(1)  # no end at row i or later passes
+    stop[:, :-1] *= later[:, 1:]
+    return Law(stop, lambda at: residual(target, draft, at, weight))
 
 
-def _weights(target: Tensor, drawn: Tensor, draft: Draft) -> Tensor:
+def _weights(ratios: Tensor) -> Tensor:
     """Weight of each node's path, [B, N+1]: the likelihood ratio, capped at 1 at every node on the way."""
-    ratios = ratio(token_mass(target[:, :-1], draft.tokens), token_mass(drawn[:, :-1], draft.tokens))
     weights = [ratios.new_ones(len(ratios))]
-    for node_ratio in (ratios * nodes(draft)).unbind(1):
-        weights.append((weights[-1] * node_ratio).clamp(max=1))
+    for node_ratio in ratios.unbind(1):
+        weights.append((weights[-1] * node_ratio).clamp_(max=1))
     return torch.stack(weights, 1)
+
+
+def _left(target: Tensor, draft: Draft, real: Tensor, weight: Tensor) -> Tensor:
+    """Mass of (weight · target - draft)⁺ in each row, [B, N+1]; 1 for the root, where the block surely may end."""
+    # Nothing is drawn below the last node, so its whole weight is left. Rows of padding are not used.
+    inner, shares = slice(1, -1), weight[:, 1:-1]
+    if draft.rows is None:
+        mass = shares * (1 - token_mass(target[:, inner], draft.tokens[:, 1:])).clamp(min=0)
+    else:
+        mass = excess_mass(target[:, inner], draft.rows[:, inner], shares)
+    left = weight.clone()
+    left[:, inner] = torch.where(real[:, 1:], mass, shares)
+    return left

@@ -42,10 +42,11 @@ def smallest_excess(target: Tensor, drawn: Tensor, count: Tensor) -> Tensor:
     (several,) = (count > 1).nonzero(as_tuple=True)
     target, drawn, count, high = target[several], drawn[several], count[several], excess[several]
     low, eps = torch.zeros_like(high), torch.finfo(target.dtype).eps
+    gap = drawn - target
     for _ in range(2 - ceil(log2(eps))):
         middle = (low + high) / 2
         # Chance to refuse one draft, written so that nothing cancels where the rows are nearly equal.
-        missed = ((drawn - target) + middle[:, None] * drawn).clamp(min=0).sum(-1) / (1 + middle)
+        missed = torch.addcmul(gap, middle[:, None], drawn).clamp_(min=0).sum(-1) / (1 + middle)
         later = missed * chord(missed, torch.ones_like(missed), count - 1)  # drafts tested after the first
         # No token is given more than its mass if no more than `slack` drafts are tested. Equal rows meet this with
         # equality, so rounding must not decide; what it adds is cut from the residual.

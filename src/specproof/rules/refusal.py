@@ -44,6 +44,6 @@ def after_refusals(
     for child in children.unbind(1):
         present, node = (child <= last)[:, None], child.clamp(max=last)
         scaled = rest if weights is None else pick(weights[..., None], node) * rest
-        rest = torch.where(present, normalised((scaled - drawn).clamp(min=0), rest), rest)
+        rest = torch.where(present, normalised((scaled - drawn).clamp_(min=0), rest), rest)
         drawn = drawn if replaced else without(drawn, pick(tokens, node))
     return rest

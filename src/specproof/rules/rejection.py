@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from specproof.rules.rows import drawn_rows, nodes, normalised, pick, ratio, token_mass
+from specproof.rules.rows import chain_ratios, nodes, residual
 from specproof.types import Draft, Law
 
 
@@ -12,15 +12,8 @@ def rejection(target: Tensor, draft: Draft) -> Law:
 
     Source: Leviathan et al. 2023 (2211.17192), section 2.3; Chen et al. 2023 (2302.01318), algorithm 2.
     """
-    drawn = drawn_rows(target, draft)
-    accept = ratio(token_mass(target[:, :-1], draft.tokens), token_mass(drawn[:, :-1], draft.tokens))
-    accept = accept.clamp(max=1) * nodes(draft)  # [B, N]; padding is never accepted
+    accept = chain_ratios(target, draft, nodes(draft)).clamp_(max=1)  # [B, N]; padding is never accepted
     edge = accept.new_ones(len(accept), 1)
     reached = torch.cat([edge, accept.cumprod(1)], 1)  # [B, N+1]
     rejected = torch.cat([1 - accept, edge], 1)
-
-    def extra(at: Tensor) -> Tensor:
-        row = pick(target, at)
-        return normalised((row - pick(drawn, at)).clamp(min=0), row)
-
-    return Law(reached * rejected, extra)
+    return Law(reached * rejected, lambda at: residual(target, draft, at))

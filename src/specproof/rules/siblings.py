@@ -62,7 +62,7 @@ def _accept(target: Tensor, drawn: Tensor, draft: Draft, table: Tensor) -> Tenso
         more = present[batch, row, rank + 1]
         batch, row, place, token = batch[more], row[more], place[more], token[more]
         owed, chosen = rest[place], source[place]
-        rest = normalised((owed - chosen).clamp(min=0), owed)
+        rest = normalised((owed - chosen).clamp_(min=0), owed)
         source = chosen if draft.drawn == "iid" else without(chosen, token)
         place = torch.arange(len(batch), device=place.device)
     return accept

@@ -94,7 +94,7 @@ def top_down(target: Tensor, draft: Draft, judge: Callable[[Offers], Verdict]) -
     def extra(at: Tensor) -> Tensor:
         spot, row = pick(offer[..., None], at), pick(target, at)
         given = torch.where(spot >= 0, verdict.given[spot[:, 0].clamp(min=0)], 0)
-        return normalised((row - given).clamp(min=0), row)
+        return normalised((row - given).clamp_(min=0), row)
 
     return Law(reached * stays, extra)
 

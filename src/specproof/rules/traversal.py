@@ -72,7 +72,7 @@ def _give_up(
         stop[batch, turn.node + 1], spent[batch, turn.node] = alive * accept, weight
         alive = alive * (1 - accept)
         owed, source = path.rows(turn)
-        gap = (weight[:, None] * owed - source).clamp(min=0)
+        gap = (weight[:, None] * owed).sub_(source).clamp_(min=0)
         left, miss = gap.sum(-1), 1 - weight
         # left = miss = 0 only where the rows are equal: then no child is ever given up.
         weight = torch.where(left + miss > 0, left / (left + miss), 1)

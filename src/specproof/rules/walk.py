@@ -21,11 +21,18 @@ def walk(target: Tensor, draft: Draft) -> Law:
     parents, real = parent_rows(draft), nodes(draft)
     reached = target.new_zeros(target.shape[:2])
     reached[:, 0] = 1
-    # What a walk that leaves at each row may still draw: the target without the drafted children.
-    rest = target.clone()
-    for node, token in enumerate(draft.tokens.unbind(1)):
-        parent = parents[:, node]
-        # A repeated sibling finds its token already taken, and is reached with probability 0.
-        reached[:, node + 1] = reached[batch, parent] * rest[batch, parent, token] * real[:, node]
-        rest[batch, parent, token] *= ~real[:, node]
-    return Law(reached * rest.sum(-1), lambda at: normalised(pick(rest, at), pick(target, at)))
+    twins = (parents[:, :, None] == parents[:, None]) & (draft.tokens[:, :, None] == draft.tokens[:, None])
+    # A repeated sibling finds its token already taken, and is reached with probability 0.
+    counts = real & ~(twins & real[:, None]).tril(-1).any(-1)
+    mass = target[batch[:, None], parents, draft.tokens] * counts  # [B, N]
+    for node, parent in enumerate(parents.unbind(1)):
+        reached[:, node + 1] = reached[batch, parent] * mass[:, node]
+    leave = (1 - torch.zeros_like(reached).scatter_add_(1, parents, mass)).clamp(min=0)
+
+    def extra(at: Tensor) -> Tensor:
+        row = pick(target, at)
+        # The target without the children drafted there: the minimum takes their tokens out and no others.
+        bound = torch.where(real & (parents == at[:, None]), 0, torch.inf).to(row.dtype)
+        return normalised(row.scatter_reduce(1, draft.tokens, bound, "amin"), row)
+
+    return Law(reached * leave, extra)

@@ -195,3 +195,15 @@ def test_gaps_in_percent(gap, text):
 @pytest.mark.parametrize(("tv", "text"), [(0.0, "0.0000"), (2e-16, "2e-16"), (1 / 6, "0.1667")])
 def test_distances(tv, text):
     assert tv_text(tv) == text
+
+
+@pytest.mark.slow
+def test_a_foreign_verifier_is_audited_by_its_name(capsys):
+    """transformers accepts a token of probability 0 at a coin of exactly 0: edge scripts fail, the law holds."""
+    assert main(["audit", "rule", "transformers", "--samples", "1000"]) == 1
+    assert capsys.readouterr().out.startswith("EDGE COINS FAIL: transformers")
+
+
+def test_flags_for_own_rules_are_refused_for_foreign_ones(capsys):
+    assert main(["audit", "rule", "transformers", "--tree", "chain:2"]) == 2
+    assert "--tree is for rules of this package" in capsys.readouterr().err

@@ -36,8 +36,8 @@ def audit_adaptor(name: str, samples: int = 20_000, seed: int = 0) -> SampledRes
         SpecproofError: no such adaptor, its package is not installed, or too few samples.
     """
     adaptor = load(name)
-    call = f"from specproof.audit.sampled import audit_adaptor as a; print(a({name!r}, {samples}, {seed}))"
-    return audit_verifier(adaptor.verify, f"{name} {adaptor.version}", samples, seed, replay=f'python -c "{call}"')
+    replay = f"specproof audit rule {name} --samples {samples} --seed {seed}"
+    return audit_verifier(adaptor.verify, f"{name} {adaptor.version}", samples, seed, replay=replay)
 
 
 def audit_verifier(

@@ -11,6 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
+from specproof.audit.adaptors import ADAPTORS
 from specproof.audit.given import parse_row, parse_tree
 from specproof.cli.flags import write_file
 from specproof.errors import SpecproofError, unknown
@@ -35,10 +36,15 @@ def add_parser(kinds: Any) -> None:
         epilog="example: specproof audit rule block --target 0.6,0.3,0.1 --draft 0.4,0.5,0.1 --tree chain:3",
         allow_abbrev=False,
     )
-    rule.add_argument("name", nargs="?", help="a rule, like block or lenience:0.5", metavar="NAME")
+    rule.add_argument(
+        "name", nargs="?", help=f"a rule, like block or lenience:0.5, or {', '.join(ADAPTORS)}", metavar="NAME"
+    )
     rule.add_argument("--all", action="store_true", help="all rules; with rows, all that take the draft")
     rule.add_argument("--instances", type=int, default=300, help="random instances per rule (default 300)")
     rule.add_argument("--seed", type=int, default=0, help="of the instances (default 0)")
+    rule.add_argument(
+        "--samples", type=int, default=20_000, help="calls per instance of a foreign verifier (default 20000)"
+    )
     rule.add_argument("--target", metavar="ROW", help="own rows: probabilities with commas between, summing to 1")
     rule.add_argument("--draft", metavar="ROW", help="what proposes, written the same way")
     rule.add_argument(
@@ -61,8 +67,10 @@ def run(args: argparse.Namespace) -> int:
     """Audit one rule or all of them; the exit code is 1 where one is not what it claims."""
     if args.all == (args.name is not None):
         raise SpecproofError(f"name one rule ({', '.join(RULES)}), or give --all")
+    if args.name in ADAPTORS:
+        return _run_foreign(args)
     if args.name is not None and args.name.partition(":")[0] not in RULES:
-        raise unknown("rule", args.name, RULES)
+        raise unknown("rule", args.name, [*RULES, *ADAPTORS])
     if args.instances < 1:
         raise SpecproofError(f"--instances {args.instances} is not allowed: give a whole number >= 1")
     rules = list(RULES.values()) if args.all else [find_rule(args.name)]
@@ -74,6 +82,25 @@ def run(args: argparse.Namespace) -> int:
                 f"--{flag} is for your own rows: give --target and --draft as well, or leave it out"
             )
     return _run_random(args, rules)
+
+
+def _run_foreign(args: argparse.Namespace) -> int:
+    """Audit another package's verifier, by its coins where they can be scripted, and by sampling."""
+    for flag in ("target", "draft", "tree", "drawn", "html"):
+        if getattr(args, flag) is not None:
+            raise SpecproofError(f"--{flag} is for rules of this package: leave it out for {args.name!r}")
+    from specproof.audit.sampled import audit_adaptor
+
+    result = audit_adaptor(args.name, args.samples, args.seed)
+    if args.json is None:
+        print(result)
+    else:
+        text = json.dumps(asdict(result) | {"ok": result.ok}, indent=2)
+        if args.json == STDOUT:
+            print(text)
+        else:
+            write_file("--json", args.json, text)
+    return 0 if result.ok else 1
 
 
 def _run_random(args: argparse.Namespace, rules: Sequence[Rule]) -> int:

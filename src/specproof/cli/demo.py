@@ -107,8 +107,10 @@ def _compare(
 
 def _decode(engine: Engine, prompt: list[int], params: SamplingParams, console: Console | None) -> Run:
     start = perf_counter()
-    for result in engine.stream(prompt, params):
-        if console is not None:
+    if console is None:
+        result = engine.generate([prompt], params)[0]
+    else:
+        for result in engine.stream(prompt, params):
             console.print(result.delta, end="", markup=False, soft_wrap=True)
     seconds = perf_counter() - start
     if console is not None:
@@ -135,9 +137,8 @@ def _print_table(console: Console, rows: list[tuple[str, Run, Run, Run]]) -> Non
 
     table = Table(title="tokens per second, temperature 0, medians of runs taking turns")
     table.add_column("prompt")
-    for column in ("tokens", "transformers", "plain", "speculative", "plain / transf.", "spec. / plain"):
-        table.add_column(column, justify="right")
-    for column in ("tokens per forward", "acceptance"):
+    speeds = ("trans-\nformers", "plain", "specu-\nlative", "plain /\ntransf.", "specul. /\nplain")
+    for column in ("tokens", *speeds, "tokens per\nforward", "accept-\nance"):
         table.add_column(column, justify="right")
     for name, theirs, slow, quick in rows:
         assert quick.stats is not None

@@ -57,10 +57,10 @@ class Prover:
             RefutedError: it fails somewhere.
             UndecidedError: Z3 does not know, or time ran out.
         """
-        self._solve(Rewriting(self.space, facts).goal(goal)[0], kind, facts)
+        self._solve(Rewriting(self.space, facts, tick=self._left).goal(goal)[0], kind, facts, None)
 
-    def _solve(self, goal: Polynomial, kind: Kind, facts: Facts) -> Facts:
-        """The facts that a proof of the goal used."""
+    def _solve(self, goal: Polynomial, kind: Kind, facts: Facts, place: Samples | None) -> Facts:
+        """The facts that a proof of the goal used; `place` is where all facts hold, if one is known."""
         self._left()
         if not goal or (kind == "nonnegative" and self.space.nonnegative(goal)):
             self.cases += 1
@@ -70,35 +70,40 @@ class Prover:
             if used <= facts:
                 return used
         inside = self._choose(goal, facts)
-        used = self._leaf(goal, kind, facts) if inside is None else self._split(inside, goal, kind, facts)
+        if inside is None:
+            used = self._leaf(goal, kind, facts)
+        else:
+            used = NONE
+            for fact in (Fact(inside, True), Fact(inside, False)):
+                used |= self._case(fact, goal, kind, facts, place)
         known.append(used)
         return used
 
     def _leaf(self, goal: Polynomial, kind: Kind, facts: Facts) -> Facts:
         self.cases += 1
-        counter = Fact(-goal, True)
         if kind == "zero":
-            answer = self._solver.ask(facts, self._left(), nonzero=goal)
+            answer, counter = self._solver.ask(facts, goal, self._left(), nonzero=True), NONE
         else:
-            answer = self._solver.ask({*facts, counter}, self._left())
+            counter = frozenset({Fact(-goal, True)})
+            answer = self._solver.ask(facts | counter, goal, self._left())
         if answer.possible is None:
             raise UndecidedError("Z3 could not decide a case")
         if answer.point is not None:
             raise RefutedError(answer.point)
-        return answer.core - {counter}
+        return answer.core - counter
 
-    def _split(self, inside: Polynomial, goal: Polynomial, kind: Kind, facts: Facts) -> Facts:
-        used = NONE
-        for fact in (Fact(inside, True), Fact(inside, False)):
+    def _case(self, fact: Fact, goal: Polynomial, kind: Kind, facts: Facts, place: Samples | None) -> Facts:
+        """The facts that show the goal, or that there is no such case."""
+        if place is None or not place.possible([fact]):
+            place = None
             if not self._samples.possible({*facts, fact}):
-                answer = self._solver.ask({*facts, fact}, min(CASE_SECONDS, self._left()))
+                answer = self._solver.ask(facts | {fact}, fact.polynomial, min(CASE_SECONDS, self._left()))
                 if answer.possible is False:
-                    used |= answer.core - {fact}
-                    continue
-            rewriting = Rewriting(self.space, facts | {fact})
-            rest, looked_up = rewriting.goal(goal)
-            used |= (looked_up | self._solve(rest, kind, facts | {fact})) - {fact}
-        return used
+                    return answer.core - {fact}
+                if answer.point is not None:
+                    place = Samples(self.space, 1, answer.point)
+        rest, looked_up = Rewriting(self.space, facts | {fact}, news=fact, tick=self._left).goal(goal)
+        return (looked_up | self._solve(rest, kind, facts | {fact}, place)) - {fact}
 
     def _left(self) -> float:
         left = self.deadline - monotonic()
@@ -121,7 +126,7 @@ class Prover:
 
     def _depth(self, generator: int) -> tuple[int, tuple[int, ...]]:
         depths = []
-        for variable in self.space.variables(Polynomial.generator(generator)):
+        for variable in self.space.variables_of(generator):
             what = self.space.generators[variable]
             assert isinstance(what, Mass | Free)
             depths.append((len(what.context), what.context))

@@ -8,56 +8,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
-from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from specproof.audit.proof.setting import Setting, Text
 from specproof.errors import SpecproofError
 from specproof.rules.spec.numbers import Number, Numbers, Row, SpecLaw
-from specproof.tree import Tree
-from specproof.types import Drawn
-
-Text = tuple[int, ...]
-Specification = Callable[..., SpecLaw]
-
-
-@dataclass(frozen=True)
-class Setting:
-    """A rule's specification, and the drafts it is asked about.
-
-    Attributes:
-        spec: the specification.
-        vocabulary: number of tokens.
-        tree: shape of every draft.
-        drawn: how the tokens are drawn. Without replacement, rows have at least as many tokens with mass as
-            there are siblings; point drafts may be any tokens, equal siblings included.
-        keywords: further arguments of the specification.
-    """
-
-    spec: Specification
-    vocabulary: int
-    tree: Tree
-    drawn: Drawn
-    keywords: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def depth(self) -> int:
-        """Most tokens that a round accepts."""
-        return max(self.tree.depths, default=0)
-
-    def texts(self, length: int) -> list[Text]:
-        """All token sequences of a length."""
-        return list(product(range(self.vocabulary), repeat=length))
-
-    def path(self, tokens: Text, node: int) -> Text:
-        """The drafted tokens down to a node; none for the root (-1)."""
-        return tuple(tokens[i] for i in self.tree.path(node))
-
-    def siblings(self, depth: int) -> int:
-        """Most tokens that are drawn from one row after `depth` drafted tokens."""
-        depths = enumerate((0, *self.tree.depths), start=-1)
-        return max((len(self.tree.children(node)) for node, d in depths if d == depth), default=0)
 
 
 @dataclass(frozen=True)
@@ -108,19 +65,18 @@ class Arithmetic(NamedTuple):
     weigh: Callable[[Drafted, Number, Number], Number]
 
 
-def drafted(setting: Setting, models: Models, arithmetic: Arithmetic) -> list[Drafted]:
-    """All drafts that can be drawn, with their laws; point drafts are any tokens, each with probability 1."""
-    result = []
-    for tokens in product(range(setting.vocabulary), repeat=len(setting.tree)):
-        probability = _probability(setting, models, tokens)
-        if not arithmetic.is_zero(probability):
-            result.append(Drafted(tokens, probability, _law(setting, models, arithmetic.number, tokens)))
-    return result
-
-
-def drafters(setting: Setting, drafts: list[Drafted]) -> list[list[Drafted]]:
-    """The drafts that one drafter makes, for every drafter: point drafts come from drafters of their own."""
-    return [[draft] for draft in drafts] if setting.drawn == "point" else [drafts]
+def drafted(setting: Setting, models: Models, arithmetic: Arithmetic) -> Iterator[list[Drafted]]:
+    """For every drafter, all drafts that it can make, with their laws."""
+    laws: dict[Text, SpecLaw] = {}
+    for choices in setting.drafters():
+        drafts = []
+        for tokens in choices:
+            probability = _probability(setting, models, tokens)
+            if not arithmetic.is_zero(probability):
+                if tokens not in laws:
+                    laws[tokens] = _law(setting, models, arithmetic.number, tokens)
+                drafts.append(Drafted(tokens, probability, laws[tokens]))
+        yield drafts
 
 
 def text_laws(
@@ -166,12 +122,15 @@ def _commits(
 
 
 def _probability(setting: Setting, models: Models, tokens: Text) -> Number:
+    """Of drawing these tokens, those that the drafter chooses left out."""
     probability: Number = 1
-    for node, token in enumerate(tokens if setting.drawn != "point" else ()):
+    for node, token in enumerate(tokens):
         parent = setting.tree.parents[node]
+        if setting.is_chosen(node):
+            continue
         row = models.draft[setting.path(tokens, parent)]
         mass, taken = row[token], [tokens[i] for i in setting.tree.children(parent) if i < node]
-        if setting.drawn == "without_replacement" and taken:
+        if setting.siblings_differ and taken:
             mass = 0 if token in taken else mass / sum(other for x, other in enumerate(row) if x not in taken)
         probability = probability * mass
     return probability

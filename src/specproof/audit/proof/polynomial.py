@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from functools import cached_property
+from heapq import heapify, heappop, heappush
 from math import gcd
 
 Monomial = tuple[int, ...]  # numbers of generators, ascending, repeated for powers
@@ -143,18 +144,26 @@ class Polynomial:
 
     def quotient(self, divisor: Polynomial) -> Polynomial | None:
         """The polynomial / divisor, None if that is no polynomial."""
-        lead = max(divisor.terms, key=_order)
+        lead = max(divisor.terms, key=lambda monomial: monomial[::-1])
+        others = [(monomial, c) for monomial, c in divisor.terms.items() if monomial != lead]
         terms: dict[Monomial, Coefficient] = {}
         rest = dict(self.terms)
-        while rest:
-            top = max(rest, key=_order)
+        heap = [(_descending(monomial), monomial) for monomial in rest]
+        heapify(heap)
+        while heap:
+            top = heappop(heap)[1]
+            if top not in rest:  # cancelled, or met before
+                continue
             monomial = _without(top, lead)
             if monomial is None:
                 return None
-            coefficient = _exact(Fraction(rest[top]) / divisor.terms[lead])
+            coefficient = _exact(Fraction(rest.pop(top)) / divisor.terms[lead])
             terms[monomial] = coefficient
-            for other, factor in divisor.terms.items():
-                _add(rest, tuple(sorted(monomial + other)), -coefficient * factor)
+            for other, factor in others:
+                product = tuple(sorted(monomial + other))
+                if product not in rest:
+                    heappush(heap, (_descending(product), product))
+                _add(rest, product, -coefficient * factor)
         return Polynomial(terms)
 
     def content(self) -> tuple[Fraction, Monomial]:
@@ -211,9 +220,9 @@ def _exact(number: Fraction) -> Coefficient:
     return number.numerator if number.denominator == 1 else number
 
 
-def _order(monomial: Monomial) -> Monomial:
-    """Sort key of the lexicographic order, the last generators first."""
-    return monomial[::-1]
+def _descending(monomial: Monomial) -> Monomial:
+    """Sort key of the lexicographic order, the last generators and the highest powers first."""
+    return (*(-g for g in monomial[::-1]), 1)
 
 
 def _without(monomial: Monomial, factor: Monomial) -> Monomial | None:

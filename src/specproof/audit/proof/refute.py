@@ -15,13 +15,11 @@ from specproof.audit.proof.claims import (
     DividesByZeroError,
     Drafted,
     Models,
-    Setting,
-    Text,
     TextLaw,
     drafted,
-    drafters,
     text_laws,
 )
+from specproof.audit.proof.setting import Setting, Text
 from specproof.errors import SpecproofError
 from specproof.rules.spec.numbers import EXACT
 
@@ -98,20 +96,23 @@ def check(setting: Setting, target: Rows, draft: Rows) -> Counterexample | None:
     models = Models(target, draft)
     shown = {} if setting.drawn == "point" else draft
     try:
-        drafts = drafted(setting, models, _EXACT)
+        for drafts in drafted(setting, models, _EXACT):
+            if found := _text_fault(setting, models, drafts):
+                chosen = drafts[0].tokens if setting.drawn == "point" else None
+                return Counterexample(
+                    "the text does not come out as the target gives it", target, shown, chosen, found
+                )
+            for draft_ in drafts:
+                if problem := _law_fault(draft_):
+                    return Counterexample(problem, target, shown, draft_.tokens)
     except DividesByZeroError as error:
         return Counterexample("the specification divides by zero", target, shown, error.tokens)
-    for group in drafters(setting, drafts):
-        laws = tuple(
-            TextLaw(t, Fraction(law), Fraction(w)) for t, law, w in text_laws(setting, models, group, _EXACT)
-        )
-        if any(law != wanted for _, law, wanted in laws):
-            only = group[0].tokens if setting.drawn == "point" else None
-            return Counterexample("the text does not come out as the target gives it", target, shown, only, laws)
-    for one in drafts:
-        if problem := _improper(one):
-            return Counterexample(problem, target, shown, one.tokens)
     return None
+
+
+def _text_fault(setting: Setting, models: Models, drafts: list[Drafted]) -> tuple[TextLaw, ...]:
+    laws = [TextLaw(t, Fraction(law), Fraction(w)) for t, law, w in text_laws(setting, models, drafts, _EXACT)]
+    return tuple(laws) if any(law != wanted for _, law, wanted in laws) else ()
 
 
 def search(setting: Setting, deadline: float) -> Counterexample | None:
@@ -140,7 +141,7 @@ def confirm(setting: Setting, target: Rows, draft: Rows) -> Counterexample | Non
     return None
 
 
-def _improper(draft: Drafted) -> str | None:
+def _law_fault(draft: Drafted) -> str | None:
     """What is wrong with the law of a draft, if it is none."""
     law = draft.law
     for number in (*law.stop, *(mass for row in law.next for mass in row)):
@@ -155,8 +156,8 @@ def _improper(draft: Drafted) -> str | None:
 
 
 def _can_be_drawn(setting: Setting, draft: Rows) -> bool:
-    """Whether rows have mass on enough tokens for all siblings, where these are drawn without replacement."""
-    return setting.drawn != "without_replacement" or all(
+    """Whether rows have mass on enough tokens for all siblings, where these differ."""
+    return not setting.siblings_differ or all(
         sum(mass > 0 for mass in row) >= setting.siblings(len(context)) for context, row in draft.items()
     )
 

@@ -63,3 +63,20 @@ class ProofResult:
         if self.ok:
             return f"PROVED: {what}: lossless for all rows ({seconds}, {found.cases} cases)"
         return f"UNKNOWN: {what}: {found.reason} ({seconds})"
+
+    def as_dict(self) -> dict[str, object]:
+        """For JSON."""
+        found = self.outcome.counterexample
+        return {
+            "rule": self.rule,
+            "vocabulary": self.vocabulary,
+            "shape": self.shape,
+            "drawn": self.drawn,
+            "status": self.outcome.status,
+            "ok": self.ok,
+            "seconds": round(self.seconds, 2),
+            "cases": self.outcome.cases,
+            "reason": self.outcome.reason,
+            "counterexample": None if found is None else found.as_dict(),
+            "replay": self.replay,
+        }

@@ -26,9 +26,27 @@ class Rewriting:
         used: the facts that were needed so far.
     """
 
-    def __init__(self, space: Space, facts: Facts, reduced: bool = True) -> None:
-        """`reduced` puts 1 minus the other masses in place of the last mass of every row."""
+    def __init__(
+        self,
+        space: Space,
+        facts: Facts,
+        *,
+        reduced: bool = True,
+        news: Fact | None = None,
+        tick: Callable[[], object] = int,
+    ) -> None:
+        """Prepare for facts.
+
+        Args:
+            space: of the polynomials.
+            facts: what is known.
+            reduced: put 1 minus the other masses in place of the last mass of every row.
+            news: the only fact that has not been used on the polynomials yet, if there is only one.
+            tick: called now and then; raises to end the work.
+        """
+        self._tick = tick
         self.used: set[Fact] = set()
+        self._touched = None if news is None else space.variables(news.polynomial)
         self._space = space
         self._facts = facts
         self._images: dict[int, Polynomial] = {}
@@ -61,6 +79,8 @@ class Rewriting:
         """The polynomial, rewritten."""
         images = {}
         for g in polynomial.generators:
+            if self._touched is not None and not self._touched & self._space.variables_of(g):
+                continue
             if g not in self._images:
                 self._images[g] = self._open(g)
             if self._images[g].terms != {(g,): 1}:
@@ -156,6 +176,7 @@ class Rewriting:
         return False
 
     def _open(self, number: int) -> Polynomial:
+        self._tick()
         what, own = self._space.generators[number], Polynomial.generator(number)
         if number in self._solved:
             self.used |= self._why[number]

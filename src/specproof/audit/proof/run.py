@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from time import monotonic
 
 from specproof.audit.proof.cases import Prover, RefutedError, UndecidedError
-from specproof.audit.proof.claims import (
-    DividesByZeroError,
-    Drafted,
-    Setting,
-    Text,
-    drafted,
-    drafters,
-    text_laws,
-)
+from specproof.audit.proof.claims import DividesByZeroError, Drafted, drafted, text_laws
+from specproof.audit.proof.freedom import Unknowns
 from specproof.audit.proof.refute import Counterexample, confirm, search
 from specproof.audit.proof.result import Outcome
+from specproof.audit.proof.setting import Setting, Text
 from specproof.audit.proof.solver import Facts, Point
 from specproof.audit.proof.space import Mass, Space
 from specproof.audit.proof.symbolic import Symbol, SymbolicNumbers
 from specproof.audit.proof.weighing import enough_tokens, have_mass, symbolic_arithmetic, symbolic_models
-from specproof.errors import SpecproofError
 
 
 def prove(setting: Setting, seconds: float = 300, first_search: bool = True) -> Outcome:
@@ -35,12 +29,6 @@ def prove(setting: Setting, seconds: float = 300, first_search: bool = True) -> 
     Raises:
         SpecproofError: Z3 is missing, or the specification does with numbers what no proof can follow.
     """
-    if setting.drawn == "without_replacement" and setting.vocabulary < max(
-        map(setting.siblings, range(setting.depth))
-    ):
-        raise SpecproofError(
-            "more siblings than tokens cannot be drawn without replacement: give a larger --vocab"
-        )
     deadline = monotonic() + seconds
     if first_search and (found := search(setting, deadline)):
         return Outcome("COUNTEREXAMPLE", counterexample=found)
@@ -59,16 +47,20 @@ def prove(setting: Setting, seconds: float = 300, first_search: bool = True) -> 
 
 
 def _prove_claims(setting: Setting, space: Space, prover: Prover) -> None:
+    unknowns = Unknowns(space)
+    if setting.freedom is not None:
+        setting = replace(setting, keywords=setting.freedom(unknowns))
     models = symbolic_models(space, setting)
     arithmetic = symbolic_arithmetic(space)
     assumed = enough_tokens(space, setting, models)
     number = SymbolicNumbers(space)
-    drafts = drafted(setting, models, arithmetic)
-    for group in drafters(setting, drafts):
-        for _, law, wanted in text_laws(setting, models, group, arithmetic):
-            prover.prove(number.lift(law - wanted).value, "zero", assumed)
-    for draft in drafts:
-        _prove_law(draft, prover, number, assumed | have_mass(space, draft))
+    laws: dict[Text, Drafted] = {}
+    for drafts in drafted(setting, models, arithmetic):
+        for _, law, wanted in text_laws(setting, models, drafts, arithmetic):
+            prover.prove(number.lift(law - wanted).value, "zero", assumed | unknowns.promises)
+        laws |= {draft.tokens: draft for draft in drafts}
+    for draft in laws.values():
+        _prove_law(draft, prover, number, assumed | unknowns.promises | have_mass(space, draft))
 
 
 def _prove_law(draft: Drafted, prover: Prover, number: SymbolicNumbers, facts: Facts) -> None:

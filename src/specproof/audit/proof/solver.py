@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from specproof.audit.proof.polynomial import ONE, Polynomial
+from specproof.audit.proof.polynomial import Polynomial
 from specproof.audit.proof.space import Choice, Free, Mass, Positive, Space
 from specproof.errors import SpecproofError
 
@@ -19,6 +19,7 @@ class Fact(NamedTuple):
 
 
 Facts = frozenset[Fact]
+_NEAR_SECONDS = 1.0
 Point = dict[int, Fraction]  # variables by number
 
 
@@ -45,29 +46,41 @@ class Solver:
         except ModuleNotFoundError:
             raise SpecproofError("a proof needs Z3: pip install 'specproof[prove]'") from None
         self._z3: Any = z3
+        # Of its own, so that what was proved before does not change how Z3 goes about this.
+        self._context: Any = z3.Context()
         self._space = space
         self._terms: dict[Polynomial, Any] = {}
         self._atoms: dict[int, Any] = {}
 
-    def ask(self, facts: Iterable[Fact], seconds: float, nonzero: Polynomial = ONE) -> Answer:
-        """Whether the facts can hold together for some rows where `nonzero` is not 0."""
-        solver = self._z3.SolverFor("QF_NRA")
+    def ask(self, facts: Facts, about: Polynomial, seconds: float, nonzero: bool = False) -> Answer:
+        """Whether the facts can hold together for some rows; with `nonzero`, where also `about` is not 0.
+
+        `about` is what the question turns on. Facts on its variables alone are asked first: they often decide,
+        and Z3 is slow where there are many.
+        """
+        variables = self._space.variables(about)
+        near = [fact for fact in facts if self._space.variables(fact.polynomial) <= variables]
+        goal = [self._term(about) != 0] if nonzero else []
+        if len(near) < len(facts):
+            answer = self._check(near, goal, variables, min(seconds, _NEAR_SECONDS))
+            if answer.possible is False:
+                return answer
+        variables = variables.union(*(self._space.variables(fact.polynomial) for fact in facts))
+        return self._check(list(facts), goal, variables, seconds)
+
+    def _check(self, facts: list[Fact], goal: list[Any], variables: frozenset[int], seconds: float) -> Answer:
+        solver = self._z3.SolverFor("QF_NRA", ctx=self._context)
         solver.set("timeout", max(1, int(seconds * 1000)))
-        solver.add(self._term(nonzero) != 0)
-        names = {f"fact{number}": fact for number, fact in enumerate(facts)}
-        for name, (polynomial, above) in names.items():
+        solver.add(*goal, *self._domain(variables))
+        for number, (polynomial, above) in enumerate(facts):
             term = self._term(polynomial)
-            solver.assert_and_track(term > 0 if above else term <= 0, name)
-        variables = self._space.variables(nonzero).union(
-            *(self._space.variables(fact.polynomial) for fact in names.values())
-        )
-        solver.add(*self._domain(variables))
+            solver.assert_and_track(term > 0 if above else term <= 0, str(number))
         result = solver.check()
         if result == self._z3.unsat:
-            return Answer(False, core=frozenset(names[str(name)] for name in solver.unsat_core()))
+            return Answer(False, core=frozenset(facts[int(str(name))] for name in solver.unsat_core()))
         if result == self._z3.sat:
-            model = solver.model()
             whole = {g for v in variables for g in (v, *self._space.row_of(v))}
+            model = solver.model()
             return Answer(True, point={g: self._value(model, g) for g in whole})
         return Answer(None)
 
@@ -89,9 +102,9 @@ class Solver:
         if polynomial not in self._terms:
             summands = []
             for monomial, coefficient in polynomial.terms.items():
-                number = self._z3.Q(Fraction(coefficient).numerator, Fraction(coefficient).denominator)
+                number = self._z3.RealVal(coefficient, self._context)
                 summands.append(self._z3.Product(number, *map(self._atom, monomial)))
-            self._terms[polynomial] = self._z3.Sum(summands) if summands else self._z3.RealVal(0)
+            self._terms[polynomial] = self._z3.Sum(summands) if summands else self._z3.RealVal(0, self._context)
         return self._terms[polynomial]
 
     def _atom(self, generator: int) -> Any:
@@ -106,6 +119,6 @@ class Solver:
             else:
                 # A division by zero may have any value, so it is a number of its own.
                 assert isinstance(what, Mass | Free) or not what.inside
-                atom = self._z3.Real(f"x{generator}")
+                atom = self._z3.Real(f"x{generator}", self._context)
             self._atoms[generator] = atom
         return self._atoms[generator]

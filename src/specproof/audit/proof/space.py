@@ -110,6 +110,10 @@ class Space:
         """Numbers of the masses and free numbers that a polynomial depends on, closed generators opened."""
         return frozenset().union(*(self._variables[g] for g in polynomial.generators))
 
+    def variables_of(self, generator: int) -> frozenset[int]:
+        """The same for one generator."""
+        return self._variables[generator]
+
     def variable(self, what: Variable) -> Polynomial:
         """A mass or free number."""
         return self._generator(what)
@@ -174,7 +178,7 @@ class Space:
 
     def nonnegative(self, polynomial: Polynomial) -> bool:
         """Whether it is plainly never negative: as a sum of nonnegative terms, or linear and so at the corners."""
-        if self.is_sum(polynomial) or self.is_sum(self._lower_bound(polynomial)):
+        if self.is_sum(polynomial) or self._is_minimum(polynomial) or self.is_sum(self._lower_bound(polynomial)):
             return True
         lowest = polynomial.value
         linear: dict[Row, list[Coefficient]] = {}
@@ -193,6 +197,20 @@ class Space:
     def is_sum(self, polynomial: Polynomial) -> bool:
         """Whether every term by itself is plainly never negative."""
         return all(c > 0 and all(self._nonnegative[g] for g in m) for m, c in polynomial.terms.items())
+
+    def _is_minimum(self, polynomial: Polynomial) -> bool:
+        """Whether it is factor x (u - max(e, 0)), the smaller of u and u - e, with both plainly not negative."""
+        for monomial, coefficient in polynomial.terms.items():
+            for place, g in enumerate(monomial):
+                what = self.generators[g]
+                if coefficient > 0 or not isinstance(what, Positive):
+                    continue
+                others = monomial[:place] + monomial[place + 1 :]
+                factor = Polynomial({others: -coefficient})
+                u = (polynomial - Polynomial({monomial: coefficient})).quotient(factor)
+                if u is not None and self.is_sum(factor):
+                    return self.nonnegative(u) and self.nonnegative(u - what.inside)
+        return False
 
     def _lower_bound(self, polynomial: Polynomial) -> Polynomial:
         """With max(e, 0), where it is taken away, replaced by the nonnegative terms of e, which are no less."""

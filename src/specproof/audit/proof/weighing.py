@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations
 
-from specproof.audit.proof.claims import Arithmetic, Drafted, Models, Setting
+from specproof.audit.proof.claims import Arithmetic, Drafted, Models
 from specproof.audit.proof.polynomial import ZERO, Polynomial
 from specproof.audit.proof.rewriting import Rewriting
+from specproof.audit.proof.setting import Setting
 from specproof.audit.proof.solver import Fact, Facts
 from specproof.audit.proof.space import Inverse, Mass, Space
 from specproof.audit.proof.symbolic import Symbol, SymbolicNumbers
@@ -25,13 +26,13 @@ def symbolic_models(space: Space, setting: Setting) -> Models:
 
 
 def enough_tokens(space: Space, setting: Setting, models: Models) -> Facts:
-    """Without replacement: no row is used up before the last sibling is drawn."""
-    facts, number = set(), SymbolicNumbers(space)
-    for context, row in models.draft.items() if setting.drawn == "without_replacement" else ():
-        siblings = setting.siblings(len(context))
-        for left in combinations(row, setting.vocabulary - siblings + 1) if siblings > 1 else ():
-            total = Rewriting(space, frozenset()).image(number.lift(sum(left)).value)
-            facts.add(Fact(total, above=True))
+    """Where siblings differ, no row is used up before the last of them is drawn."""
+    facts, number, reduced = set(), SymbolicNumbers(space), Rewriting(space, frozenset())
+    for context, row in models.draft.items() if setting.siblings_differ else ():
+        # With one sibling there is nothing to say: a row is never empty.
+        for left in combinations(row, setting.vocabulary - max(setting.siblings(len(context)), 1) + 1):
+            if len(left) < len(row):
+                facts.add(Fact(reduced.image(number.lift(sum(left)).value), above=True))
     return frozenset(facts)
 
 

@@ -50,7 +50,7 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Load, complete, print."""
     params = sampling_from(args)
-    texts = [sys.stdin.read() if text == "-" else text for text in args.prompts]
+    texts = [sys.stdin.read().removesuffix("\n") if text == "-" else text for text in args.prompts]
     prepare_torch(args)
     engine = _engine(args)
     prompts = [_prompt(engine, text, args.raw) for text in texts]

@@ -5,17 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from time import monotonic
+from typing import Any
 
 from specproof.audit.proof.cases import Prover, RefutedError, UndecidedError
-from specproof.audit.proof.claims import DividesByZeroError, Drafted, drafted, text_laws
+from specproof.audit.proof.claims import Drafted, drafted, text_laws
 from specproof.audit.proof.freedom import Unknowns
+from specproof.audit.proof.polynomial import Polynomial
 from specproof.audit.proof.refute import Counterexample, confirm, search
 from specproof.audit.proof.result import Outcome
-from specproof.audit.proof.setting import Setting, Text
+from specproof.audit.proof.setting import Setting, Specification, Text
 from specproof.audit.proof.solver import Facts, Point
 from specproof.audit.proof.space import Mass, Space
 from specproof.audit.proof.symbolic import Symbol, SymbolicNumbers
 from specproof.audit.proof.weighing import enough_tokens, have_mass, symbolic_arithmetic, symbolic_models
+from specproof.rules.spec.numbers import Numbers, Row, SpecLaw
+from specproof.tree import Tree
 
 
 def prove(setting: Setting, seconds: float = 300, first_search: bool = True) -> Outcome:
@@ -41,7 +45,7 @@ def prove(setting: Setting, seconds: float = 300, first_search: bool = True) -> 
         if found is None:
             return Outcome("UNKNOWN", prover.cases, reason="a counterexample of Z3 did not hold in fractions")
         return Outcome("COUNTEREXAMPLE", prover.cases, found)
-    except (UndecidedError, DividesByZeroError) as error:
+    except UndecidedError as error:
         return Outcome("UNKNOWN", prover.cases, reason=str(error))
     return Outcome("PROVED", prover.cases)
 
@@ -50,6 +54,8 @@ def _prove_claims(setting: Setting, space: Space, prover: Prover) -> None:
     unknowns = Unknowns(space)
     if setting.freedom is not None:
         setting = replace(setting, keywords=setting.freedom(unknowns))
+    divisions: dict[Text, list[Polynomial]] = {}
+    setting = replace(setting, spec=_noting(setting.spec, space, divisions))
     models = symbolic_models(space, setting)
     arithmetic = symbolic_arithmetic(space)
     assumed = enough_tokens(space, setting, models)
@@ -60,7 +66,24 @@ def _prove_claims(setting: Setting, space: Space, prover: Prover) -> None:
             prover.prove(number.lift(law - wanted).value, "zero", assumed | unknowns.promises)
         laws |= {draft.tokens: draft for draft in drafts}
     for draft in laws.values():
-        _prove_law(draft, prover, number, assumed | unknowns.promises | have_mass(space, draft))
+        facts = assumed | unknowns.promises | have_mass(space, draft)
+        for wrong in divisions[draft.tokens]:
+            prover.prove(wrong, "zero", facts)
+        _prove_law(draft, prover, number, facts)
+
+
+def _noting(spec: Specification, space: Space, divisions: dict[Text, list[Polynomial]]) -> Specification:
+    """The specification, its divisions being noted by the drafted tokens."""
+
+    def noting(
+        number: Numbers, target: Row, drawn: Row, tree: Tree, tokens: list[int], **keywords: Any
+    ) -> SpecLaw:
+        space.take_divisions()  # those of the draft's probability, which is never asked for rows without mass
+        law = spec(number, target, drawn, tree, tokens, **keywords)
+        divisions[tuple(tokens)] = space.take_divisions()
+        return law
+
+    return noting
 
 
 def _prove_law(draft: Drafted, prover: Prover, number: SymbolicNumbers, facts: Facts) -> None:

@@ -7,6 +7,8 @@ left (see `cases`).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from specproof.audit.proof.polynomial import ONE, ZERO, Coefficient, Monomial, Polynomial
@@ -81,6 +83,8 @@ class Space:
     _rows: dict[int, Row] = field(default_factory=dict)
     _variables: list[frozenset[int]] = field(default_factory=list)
     _nonnegative: list[bool] = field(default_factory=list)
+    _conditions: list[tuple[Polynomial, bool]] = field(default_factory=list)
+    _divisions: list[Polynomial] = field(default_factory=list)
 
     def row(self, model: str, context: Context, size: int) -> list[Polynomial]:
         """A row of masses; that they sum to 1 is used where a claim is reduced (see `Rewriting`)."""
@@ -175,6 +179,28 @@ class Space:
         for g in sorted(set(monomial)):
             result = self._generator(Choice(Polynomial.generator(g), result, otherwise))
         return result
+
+    @contextmanager
+    def where(self, inside: Polynomial, *, above: bool) -> Iterator[None]:
+        """While a branch is computed that is only taken where inside > 0, or where it is not."""
+        self._conditions.append((inside, above))
+        yield
+        self._conditions.pop()
+
+    def note_division(self, divisor: Polynomial) -> None:
+        """Remember a polynomial that is 1 where the branch is taken and divides by zero, else 0."""
+        wrong = self.choice(divisor, ZERO, self.choice(-divisor, ZERO, ONE))
+        for inside, above in reversed(self._conditions):
+            if above and inside == divisor:
+                return
+            wrong = self.choice(inside, wrong, ZERO) if above else self.choice(inside, ZERO, wrong)
+        if wrong:
+            self._divisions.append(wrong)
+
+    def take_divisions(self) -> list[Polynomial]:
+        """What was remembered of divisions since the last time."""
+        taken, self._divisions = self._divisions, []
+        return taken
 
     def nonnegative(self, polynomial: Polynomial) -> bool:
         """Whether it is plainly never negative: as a sum of nonnegative terms, or linear and so at the corners."""

@@ -54,8 +54,7 @@ class Symbol:
 
     def __truediv__(self, other: Any) -> Symbol:
         other = self.lift(other)
-        if not other.value:
-            raise ZeroDivisionError("division by a number that is always 0")
+        self.space.note_division(other.value)
         return self * Symbol(self.space, self.space.inverse(other.value))
 
     def __rtruediv__(self, other: Any) -> Symbol:
@@ -105,5 +104,8 @@ class SymbolicNumbers:
         inside = self.lift(a).value
         if inside.is_constant:
             return then() if inside.value > 0 else otherwise()
-        branches = self.lift(then()), self.lift(otherwise())
-        return Symbol(self._space, self._space.choice(inside, branches[0].value, branches[1].value), branches)
+        with self._space.where(inside, above=True):
+            first = self.lift(then())
+        with self._space.where(inside, above=False):
+            second = self.lift(otherwise())
+        return Symbol(self._space, self._space.choice(inside, first.value, second.value), (first, second))

@@ -126,7 +126,7 @@ def test_the_fields_that_are_compared_do_something(llama):
             continue
         inputs = one if field == "forced_bos_token_id" else padded()
         options = {"pad_token_id": PAD, "max_new_tokens": 12, "eos_token_id": [5, 8], "do_sample": False} | options
-        plain = options | {name: None for name in FIELDS[field]} | {"max_new_tokens": 12}
+        plain = options | dict.fromkeys(FIELDS[field]) | {"max_new_tokens": 12}
         plain["eos_token_id"] = [5, 8]
         assert llama.generate(**inputs, **options).tolist() != llama.generate(**inputs, **plain).tolist(), field
 

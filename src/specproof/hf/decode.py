@@ -99,6 +99,12 @@ def generate(
 
 
 def _drafter(drafter: str | Drafter, draft_model: Any, target: Backend, rule: str) -> Drafter:
+    if draft_model is not None and not isinstance(draft_model, torch.nn.Module):
+        raise SpecproofError(
+            f"draft_model={draft_model!r} is no model: load it (AutoModelForCausalLM.from_pretrained)"
+        )
+    if drafter == "model" and draft_model is None:
+        raise SpecproofError("drafter='model' needs a smaller transformers model: give draft_model=")
     if isinstance(drafter, str):
         lent = lend(draft_model) if draft_model is not None else None
         return choose_drafter(drafter, target, lent, coupled=rule == "coupling")

@@ -75,6 +75,8 @@ class Prepared:
             SpecproofError: a row does not fit the model, or has inputs that cannot be honoured; or rows of
                 different lengths could come out and there is nothing to fill them with.
         """
+        if seed is not None and not (isinstance(seed, int) and 0 <= seed < 2**64):
+            raise SpecproofError(f"seed={seed!r} is not allowed: give a whole number in [0, 2**64)")
         ends = frozenset(t for c in self.criteria if type(c) is EosTokenCriteria for t in c.eos_token_id.tolist())
         criteria = [c for c in self.criteria if type(c) not in (EosTokenCriteria, MaxLengthCriteria)]
         texts = prompts(self.input_ids, self.model_kwargs)

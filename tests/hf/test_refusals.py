@@ -69,7 +69,7 @@ def test_an_encoder_decoder_model_is_refused():
 
 
 def test_dropout_is_refused(llama):
-    with pytest.raises(SpecproofError, match="training mode.*call model.eval"):
+    with pytest.raises(SpecproofError, match=r"training mode.*call model\.eval"):
         ask(llama.train())
 
 
@@ -103,9 +103,7 @@ def test_rows_that_end_apart_need_something_to_fill_them(llama):
 def test_processors_that_are_not_known_from_the_configuration_are_refused():
     """A later transformers may prepare another warper: it must not act twice, or not at all."""
     config = transformers.GenerationConfig(do_sample=True, temperature=0.5)
-    with pytest.raises(
-        SpecproofError, match="prepares .* where specproof expects \\['TemperatureLogitsWarper'\\]"
-    ):
+    with pytest.raises(SpecproofError, match=r"prepares .* specproof expects \['TemperatureLogitsWarper'\]"):
         inputs.without_warpers(LogitsProcessorList([transformers.TopKLogitsWarper(3)]), config)
 
 

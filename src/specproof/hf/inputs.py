@@ -39,9 +39,7 @@ def prompts(input_ids: Tensor, model_kwargs: dict[str, Any]) -> list[tuple[list[
         )
     expected = real.cumsum(-1) - 1
     if positions is not None and bool(((positions != expected) & (real == 1)).any()):
-        raise SpecproofError(
-            "position_ids of your own cannot be honoured: leave them out, positions count the tokens"
-        )
+        raise SpecproofError("position_ids of your own cannot be honoured: leave them out, tokens are counted")
     widths = (real == 0).sum(1).tolist()
     return [(ids[:pad], ids[pad:]) for ids, pad in zip(input_ids.tolist(), widths, strict=True)]
 

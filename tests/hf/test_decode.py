@@ -10,6 +10,9 @@ from transformers.generation.stopping_criteria import StopStringCriteria
 
 import specproof.hf
 from specproof.backends import hf as backend
+from specproof.hf.lent import lend
+from specproof.hf.rows import Prepared
+from specproof.sampling import warp_next
 from specproof.testing.tiny import tiny_model
 
 VOCABULARY = 12
@@ -167,6 +170,35 @@ def test_filters_act_in_sampling(llama, filters):
     assert sampled(llama, **filters) == greedy.tolist()
 
 
+SAMPLING = [
+    {"temperature": 0.6, "top_k": 0},
+    {"temperature": 1.7, "top_k": 5, "top_p": 0.8, "min_p": 0.1},
+    {"top_k": 7, "repetition_penalty": 1.8, "min_new_tokens": 3, "renormalize_logits": True},
+    {"bad_words_ids": [[9, 3, 6]], "sequence_bias": {(1,): 2.0}, "no_repeat_ngram_size": 2, "top_p": 0.9},
+]
+
+
+@pytest.mark.parametrize("options", SAMPLING, ids=str)
+def test_the_law_of_the_next_token_is_that_of_transformers(llama, options):
+    """Rows, not samples: each processor and filter acts, and acts once."""
+    laws = []
+
+    def compare(model, input_ids, logits_processor, stopping_criteria, generation_config, **inputs):
+        prepared = Prepared(input_ids, logits_processor, stopping_criteria, generation_config, inputs)
+        logits = torch.randn(len(input_ids), VOCABULARY, generator=torch.Generator().manual_seed(0)) * 2
+        expected = logits_processor(input_ids, logits).softmax(-1)
+        for row, law, own in zip(prepared.rows(lend(model), 0), expected, logits, strict=True):
+            row.read(len(row.unread))
+            laws.append((warp_next(own, row.sequence), law))
+        return input_ids
+
+    options = {"do_sample": True, "pad_token_id": PAD, "eos_token_id": 5, "max_new_tokens": 5} | options
+    llama.generate(**padded(), **options, custom_generate=compare)
+    assert len(laws) == 3
+    for got, expected in laws:
+        assert torch.allclose(got, expected, atol=1e-6)
+
+
 class Shy(LogitsProcessor):
     """Forbids the token that stands two places back; sees padding, as transformers shows it."""
 
@@ -192,14 +224,16 @@ def test_allowed_tokens_know_their_prompt(llama):
 
 
 class AtWidth(StoppingCriteria):
-    """Ends rows whose last token is of a set once they have some width, padding included."""
+    """Ends padded rows at one width, padding included, and others at a token."""
 
     def __call__(self, input_ids, scores, **_):
-        return torch.isin(input_ids[:, -1], torch.tensor([1, 2, 5, 8, 9])) & (input_ids.shape[1] >= 9)
+        full = input_ids[:, 0] != PAD
+        return torch.where(full, torch.isin(input_ids[:, -1], torch.tensor([1, 2, 5])), input_ids.shape[1] >= 10)
 
 
 def test_own_stopping_criteria_end_a_row_at_the_first_token(llama):
-    same(llama, stopping_criteria=StoppingCriteriaList([AtWidth()]), eos_token_id=11)
+    got = same(llama, stopping_criteria=StoppingCriteriaList([AtWidth()]), eos_token_id=11)
+    assert (got[1:, 10:] == PAD).all()
 
 
 @pytest.fixture(scope="module")

@@ -48,6 +48,7 @@ class Grammar:
     def __call__(self, logits: Tensor, contexts: Contexts) -> Tensor:
         """See `types.Processor`."""
         rows, vocabulary = logits.shape
+        self.fault = ""
         if self._follow(contexts.sequence.output):
             allowed = np.ones((rows, vocabulary), dtype=np.bool_)
             paths = [contexts.path(row) for row in range(rows)]

@@ -88,7 +88,7 @@ def test_law_is_masked_and_renormalised(drafter):
 
 def test_the_auditors_own_reference_agrees():
     result = audit_engine(
-        structured("model", "token"), lambda tokens: recomputed_logits(MODEL, tokens), list(PROMPT), PARAMS
+        structured("model", "rejection"), lambda tokens: recomputed_logits(MODEL, tokens), list(PROMPT), PARAMS
     )
     assert result.ok, str(result)
 
@@ -103,5 +103,5 @@ def test_a_bonus_row_without_a_mask_shows_in_the_law(monkeypatch):
         )
 
     monkeypatch.setattr(Grammar, "__call__", faulty)
-    found, _, _ = engine_law(structured("model", "token"), list(PROMPT), PARAMS)
+    found, _, _ = engine_law(structured("model", "rejection"), list(PROMPT), PARAMS)
     assert distance(found, naive_law(PARAMS)) > 1e-3

@@ -13,6 +13,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 LEVEL = {
     "errors": 0,
     "tree": 1,
+    "params": 1,
     "types": 2,
     "noise": 3,
     "sampling": 3,

@@ -8,7 +8,10 @@ from hypothesis import strategies as st
 
 from specproof.errors import NumericsError, SpecproofError
 from specproof.sampling import warp, warp_batch
-from specproof.types import SamplingParams, TokenSequence
+from specproof.tree import Tree
+from specproof.types import Draft, SamplingParams, TokenSequence
+
+CHAIN = Draft((Tree.chain(1),) * 4, torch.zeros(4, 1, dtype=torch.long), None, "point")
 
 
 def reference(logits, params):
@@ -86,19 +89,23 @@ def test_each_sequence_has_its_own_parameters():
     logits = torch.randn(4, 2, 9, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
     params = [SamplingParams(temperature=t) for t in (1.0, 1.0, 0.0, 0.5)]
     batch = [TokenSequence([0], 1, p, 0) for p in params]
-    rows = warp_batch(logits, batch)
+    rows, broken = warp_batch(logits, batch, CHAIN)
+    assert not broken.any()
     for b, p in enumerate(params):
         assert torch.equal(rows[b], warp(logits[b], p))
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_bad_logits_name_the_sequence(bad, temperature):
-    logits = torch.zeros(3, 2, 4)
+def test_bad_logits_are_marked_and_leave_the_other_rows_alone(bad, temperature):
+    logits = torch.zeros(4, 2, 4)
     logits[1, 1, 2] = bad
-    batch = [TokenSequence([0], 1, SamplingParams(temperature=temperature), 0)] * 3
-    with pytest.raises(NumericsError, match="sequence 1"):
-        warp_batch(logits, batch)
+    batch = [TokenSequence([0], 1, SamplingParams(temperature=temperature, top_p=0.9, min_p=0.1), 0)] * 4
+    rows, broken = warp_batch(logits, batch, CHAIN)
+    assert broken.nonzero().tolist() == [[1, 1]]
+    assert torch.allclose(rows.sum(-1), torch.ones(4, 2))
+    with pytest.raises(NumericsError):
+        warp(logits[1, 1], batch[0].params)
 
 
 def test_a_row_without_a_finite_logit_is_an_error():

@@ -21,6 +21,14 @@ def uniform(key: Key) -> float:
     return (int.from_bytes(blake2b(message, digest_size=8).digest(), "little") >> 11) * 2.0**-53
 
 
+def completion_seed(seed: int, index: int) -> int:
+    """Seed of completion number `index` of a request: the request's own, then seeds derived from it."""
+    if index == 0:
+        return seed
+    digest = blake2b(pack("<QQ", seed, index), digest_size=8, person=b"completion").digest()
+    return int.from_bytes(digest, "little")
+
+
 def inverse_cdf(rows: Tensor, coins: Tensor) -> Tensor:
     """The first index whose running sum exceeds the coin's share of the total.
 

@@ -1,6 +1,6 @@
 """When a text ends. The one place that cuts a block: in commit order, first event wins."""
 
-from collections.abc import Collection
+from collections.abc import Callable
 
 from specproof.types import FinishReason, Step, TokenSequence
 
@@ -11,25 +11,29 @@ def room(sequence: TokenSequence, context: int) -> int:
     return max(0, min(sequence.params.max_tokens - produced, context - len(sequence.tokens)))
 
 
-def commit(sequence: TokenSequence, tokens: list[int], eos: Collection[int], context: int) -> int:
+def commit(
+    sequence: TokenSequence,
+    tokens: list[int],
+    context: int,
+    stopped: Callable[[TokenSequence], bool] | None = None,
+) -> int:
     """Append a block of tokens up to the first end; returns how many were committed.
 
-    The end-of-text token is committed as the last token; whatever follows it in the block is dropped. An
-    end-of-text token that fills the last place counts as a stop, not as running out of length.
+    An end token is committed as the last token; whatever follows it in the block is dropped. An end that fills
+    the last place counts as a stop, not as running out of length.
 
     Args:
         sequence: grows in place; its `finish_reason` is set when it ends.
         tokens: the accepted tokens, then the extra one.
-        eos: tokens that end a text (none are looked for under `ignore_eos`).
         context: most tokens a sequence may have, prompt included.
+        stopped: asked after every token, whether its text just came to a stop string.
     """
-    ends = () if sequence.params.ignore_eos else eos
     kept = 0
     reason: FinishReason | None = None
     for token in tokens[: room(sequence, context)]:
         sequence.tokens.append(token)
         kept += 1
-        if token in ends:
+        if (stopped is not None and stopped(sequence)) or token in sequence.ends:
             reason = "stop"
             break
     if reason is None and room(sequence, context) == 0:

@@ -6,10 +6,10 @@ What is not here: how a rule decides (`rules`), how a model is run (`backends`),
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
-from specproof.errors import SpecproofError
+from specproof.params import SamplingParams as SamplingParams
 from specproof.tree import Tree
 
 if TYPE_CHECKING:
@@ -17,45 +17,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Drawn = Literal["iid", "without_replacement", "top_and_one", "point"]
-FinishReason = Literal["stop", "length"]
-
-
-@dataclass(frozen=True)
-class SamplingParams:
-    """How the next token is drawn from the model's logits, and when to stop.
-
-    The meaning and the order of the filters are those of transformers' logits processors: temperature,
-    top-k, top-p, min-p. The command line derives its flags from these fields.
-    """
-
-    temperature: float = field(default=1.0, metadata={"help": "0 takes the most likely token"})
-    top_k: int = field(default=0, metadata={"help": "keep the k most likely tokens; 0 keeps all"})
-    top_p: float = field(default=1.0, metadata={"help": "keep the smallest set with this much mass"})
-    min_p: float = field(default=0.0, metadata={"help": "drop tokens below this share of the largest"})
-    max_tokens: int = field(default=128, metadata={"help": "most tokens to generate"})
-    seed: int | None = field(default=None, metadata={"help": "same seed, same text; drawn afresh if not given"})
-    ignore_eos: bool = field(default=False, metadata={"help": "go on after the end-of-text token"})
-
-    def __post_init__(self) -> None:
-        def need(ok: bool, name: str, allowed: str) -> None:
-            if not ok:
-                raise SpecproofError(f"{name}={getattr(self, name)!r} is not allowed: give {allowed}")
-
-        need(0 <= self.temperature < float("inf"), "temperature", "a finite number >= 0 (0 is greedy)")
-        need(self.top_k >= 0, "top_k", "a whole number >= 0 (0 keeps all)")
-        need(0 < self.top_p <= 1, "top_p", "a number in (0, 1] (1 keeps all)")
-        need(0 <= self.min_p <= 1, "min_p", "a number in [0, 1] (0 keeps all)")
-        need(self.max_tokens >= 0, "max_tokens", "a whole number >= 0")
-        need(self.seed is None or 0 <= self.seed < 2**64, "seed", "a whole number in [0, 2**64)")
-
-    @classmethod
-    def from_dict(cls, values: dict[str, object]) -> SamplingParams:
-        """Build from a dictionary; an unknown key is an error, never ignored."""
-        known = {f.name for f in fields(cls)}
-        for key in values:
-            if key not in known:
-                raise SpecproofError(f"unknown sampling parameter {key!r}; known: {', '.join(sorted(known))}")
-        return cls(**values)  # type: ignore[arg-type]
+FinishReason = Literal["stop", "length", "error", "cancelled"]
 
 
 @dataclass(eq=False)
@@ -67,6 +29,8 @@ class TokenSequence:
         prompt_length: how many of them are the prompt.
         params: how it is sampled.
         seed: what its noise is keyed by; equal to `params.seed` where that was given.
+        ends: tokens that end it.
+        processors: what its parameters do to logits before temperature; see `sampling.compile`.
         finish_reason: None while it runs.
     """
 
@@ -74,6 +38,8 @@ class TokenSequence:
     prompt_length: int
     params: SamplingParams
     seed: int
+    ends: frozenset[int] = frozenset()
+    processors: tuple[Processor, ...] = ()
     finish_reason: FinishReason | None = None
 
     @property
@@ -83,6 +49,34 @@ class TokenSequence:
 
 
 Batch = Sequence[TokenSequence]
+
+
+@dataclass(frozen=True)
+class Contexts:
+    """What stands before each of some rows of one sequence.
+
+    Attributes:
+        sequence: with the committed tokens.
+        tree, drafted: the draft below its root, and the token of each node.
+        first: number of the first of these rows; row 0 is at the root, row i+1 after node i.
+    """
+
+    sequence: TokenSequence
+    tree: Tree
+    drafted: Sequence[int]
+    first: int = 0
+
+    def path(self, row: int) -> list[int]:
+        """Drafted tokens between the root and a row, which is counted from `first`."""
+        return [self.drafted[node] for node in self.tree.path(self.first + row - 1)]
+
+    def tokens(self, row: int) -> list[int]:
+        """Everything before a row: prompt, output and drafted path."""
+        return self.sequence.tokens + self.path(row)
+
+
+# From logits [R, V] of one sequence's rows to other logits [R, V], float32 or better; may change its argument.
+Processor = Callable[["Tensor", Contexts], "Tensor"]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,11 @@ from specproof.backends.table import TableBackend, TableModel
 from specproof.drafters.model import ModelDrafter
 from specproof.engine.engine import Engine
 from specproof.testing.tiny import ARCHITECTURES
-from specproof.types import EXTRA, PROPOSE, Key, SamplingParams
+from specproof.types import EXTRA, PROPOSE, Key, SamplingParams, TokenSequence
+
+
+def begin(prompt, params):
+    return TokenSequence(prompt, len(prompt), params, 0, frozenset({END}))
 
 
 @pytest.mark.parametrize("architecture", ["llama", pytest.param("gpt2", marks=pytest.mark.slow)])
@@ -47,7 +51,7 @@ def tables():
 def test_the_number_of_rows_does_not_change_the_law(rows):
     target, draft = tables()
     law, paths, _ = engine_law(table_engine(target, draft, max_batch=rows), [1, 1], PARAMS[0])
-    expected = model_law(lambda tokens: target.row(tokens).log(), [1, 1], PARAMS[0], (END,), 1 << 20)
+    expected = model_law(lambda tokens: target.row(tokens).log(), begin([1, 1], PARAMS[0]), 1 << 20)
     assert law.keys() == expected.keys()
     assert all(law[text] == pytest.approx(expected[text], abs=1e-13) for text in law)
     assert paths > len(law)
@@ -55,7 +59,7 @@ def test_the_number_of_rows_does_not_change_the_law(rows):
 
 def test_the_models_law_sums_to_one_and_stops_at_the_end_token():
     target, _ = tables()
-    law = model_law(lambda tokens: target.row(tokens).log(), [1], SamplingParams(max_tokens=3), (END,), 1 << 20)
+    law = model_law(lambda tokens: target.row(tokens).log(), begin([1], SamplingParams(max_tokens=3)), 1 << 20)
     assert sum(law.values()) == pytest.approx(1, abs=1e-14)
     assert all(END not in text[:-1] for text in law)
     assert any(text[-1] == END and len(text) < 3 for text in law)
@@ -71,7 +75,7 @@ def test_an_engine_that_stops_too_early_is_seen():
     shorter = SamplingParams(max_tokens=2)
     assert audit_engine(table_engine(target, draft), logits, [1, 1], shorter).ok
     law, _, _ = engine_law(table_engine(target, draft), [1, 1], shorter)
-    expected = model_law(logits, [1, 1], PARAMS[0], (END,), 1 << 20)
+    expected = model_law(logits, begin([1, 1], PARAMS[0]), 1 << 20)
     assert sum(abs(law.get(t, 0) - expected.get(t, 0)) for t in {*law, *expected}) / 2 > 0.05
 
 

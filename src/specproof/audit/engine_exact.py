@@ -7,7 +7,7 @@ every token, probabilities multiplied.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
 
@@ -17,7 +17,7 @@ from specproof.audit.enumerate import EnumeratingNoise
 from specproof.audit.report import EngineResult
 from specproof.engine.engine import Engine
 from specproof.engine.requests import Request
-from specproof.sampling import warp
+from specproof.sampling import warp_next
 from specproof.stopping import commit, room
 from specproof.types import SamplingParams, TokenSequence
 
@@ -27,30 +27,28 @@ TextLaw = dict[Text, float]
 
 def model_law(
     logits: Callable[[list[int]], Tensor],
-    prompt: list[int],
-    params: SamplingParams,
-    eos: Iterable[int],
+    start: TokenSequence,
     context: int,
+    stopped: Callable[[TokenSequence], bool] | None = None,
 ) -> TextLaw:
     """Law of the completions that plain decoding gives: text to probability, summed over all texts.
 
     Args:
         logits: from tokens to the next token's logits [V], float64, with no cache behind it.
-        prompt, params: as for the engine.
-        eos, context: as in `stopping.commit`.
+        start: the prompt, with its parameters, ends and processors.
+        context, stopped: as in `stopping.commit`; here asked about texts in any order.
     """
-    ends = frozenset(eos)
     law: TextLaw = {}
-    todo = [(TokenSequence(list(prompt), len(prompt), params, 0), 1.0)]
+    todo = [(replace(start, tokens=list(start.tokens)), 1.0)]
     while todo:
         sequence, probability = todo.pop()
         if room(sequence, context) == 0 or sequence.finish_reason is not None:
             law[tuple(sequence.output)] = probability
             continue
-        for token, mass in enumerate(warp(logits(sequence.tokens), params).tolist()):
+        for token, mass in enumerate(warp_next(logits(sequence.tokens), sequence).tolist()):
             if mass > 0:
                 longer = replace(sequence, tokens=list(sequence.tokens))
-                commit(longer, [token], ends, context)
+                commit(longer, [token], context, stopped)
                 todo.append((longer, probability * mass))
     return law
 
@@ -67,7 +65,7 @@ def engine_law(engine: Engine, prompt: list[int], params: SamplingParams) -> tup
     seeds = count()
     while noise.open:
         # As many runs as there are open scripts: they leave more behind, for the next turn.
-        requests = [_path(noise, next(seeds), prompt, params) for _ in range(len(noise.open))]
+        requests = [_path(engine, noise, next(seeds), prompt, params) for _ in range(len(noise.open))]
         for _ in engine.run(requests):
             pass
         for request in requests:
@@ -85,6 +83,7 @@ def audit_engine(
     prompt: list[int],
     params: SamplingParams,
     *,
+    stopped: Callable[[TokenSequence], bool] | None = None,
     names: tuple[str, str] | None = None,
     replay: str = "",
 ) -> EngineResult:
@@ -94,16 +93,21 @@ def audit_engine(
         engine: built with an `EnumeratingNoise`, on float64 models; a fresh one for each audit.
         logits: of the target model, recomputed without cache.
         prompt, params: the request; keep max_tokens small, paths grow exponentially.
+        stopped: whether a text has just come to one of the stop strings of `params`.
         names: rule and drafter for the report.
         replay: command for the report.
     """
-    expected = model_law(logits, prompt, params, engine.eos, engine.target.context)
+    start = engine.requests(prompt, params)[0]
+    start.read(len(prompt))
+    expected = model_law(logits, start.sequence, engine.target.context, stopped)
     found, paths, rounds = engine_law(engine, prompt, params)
     distance = sum(abs(found.get(text, 0.0) - expected.get(text, 0.0)) for text in {*found, *expected}) / 2
     rule, drafter = names or (engine.rule_name, type(engine.drafter).__name__)
     return EngineResult(rule, drafter, distance, sum(found.values()), paths, rounds, replay)
 
 
-def _path(noise: EnumeratingNoise, seed: int, prompt: list[int], params: SamplingParams) -> Request:
+def _path(
+    engine: Engine, noise: EnumeratingNoise, seed: int, prompt: list[int], params: SamplingParams
+) -> Request:
     noise.start(seed)
-    return Request(TokenSequence(list(prompt), len(prompt), params, seed), None)
+    return engine.requests(prompt, replace(params, seed=seed))[0]

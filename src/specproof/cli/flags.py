@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import fields
+from dataclasses import Field, fields
 from pathlib import Path
 from typing import Any
 
 from specproof.errors import SpecproofError
 from specproof.types import SamplingParams
 
+
+def _bias(text: str) -> tuple[int, float]:
+    """TOKEN:BIAS, of a token's number and what is added to its logit."""
+    token, _, bias = text.partition(":")
+    return int(token), float(bias)
+
+
 # What a field's annotation is read as; `from __future__ import annotations` keeps them as text.
 _READ: dict[str, Any] = {"float": float, "int": int, "int | None": int}
+# Fields with several values: the flag may be repeated, and each time reads one of them.
+_REPEATED: dict[str, Any] = {"logit_bias": _bias, "stop_token_ids": int, "stop": str, "bad_words": str}
 
 
 def add_sampling_flags(parser: argparse.ArgumentParser) -> None:
-    """One flag for each field of SamplingParams, with its default and help."""
+    """One flag for each field of SamplingParams that has a help text, with its default."""
     group = parser.add_argument_group("sampling")
-    for field in fields(SamplingParams):
+    for field in _flagged():
         flag = "--" + field.name.replace("_", "-")
         text = field.metadata["help"]
         if field.type == "bool":
             group.add_argument(flag, action="store_true", help=text)
+        elif field.name in _REPEATED:
+            read = _REPEATED[field.name]
+            shown = "TEXT" if read is str else "N"
+            group.add_argument(flag, action="append", type=read, default=[], help=text, metavar=shown)
         else:
             shown = "" if field.default is None else f" (default {field.default})"
             group.add_argument(
@@ -31,7 +44,12 @@ def add_sampling_flags(parser: argparse.ArgumentParser) -> None:
 
 def sampling_from(args: argparse.Namespace) -> SamplingParams:
     """The parameters that the flags ask for."""
-    return SamplingParams(**{field.name: getattr(args, field.name) for field in fields(SamplingParams)})
+    values = {field.name: getattr(args, field.name) for field in _flagged()}
+    return SamplingParams(**values | {"logit_bias": dict(values["logit_bias"])})
+
+
+def _flagged() -> list[Field[Any]]:
+    return [field for field in fields(SamplingParams) if "help" in field.metadata]
 
 
 def add_model_flags(parser: argparse.ArgumentParser) -> None:

@@ -9,7 +9,7 @@ import torch
 
 from specproof.drafters.growing import Growing
 from specproof.drafters.none import empty_draft
-from specproof.errors import SpecproofError
+from specproof.errors import NumericsError, SpecproofError
 from specproof.rules.coupling import shared_key
 from specproof.sampling import warp_batch
 from specproof.tree import Tree
@@ -97,8 +97,11 @@ class ModelDrafter:
         for b, (draft, size) in enumerate(zip(active, sizes, strict=True)):
             tokens[b, :size] = torch.tensor(draft.tokens[:size], dtype=torch.long)
         batch = [draft.sequence for draft in active]
-        output = self.backend.forward(batch, Draft(trees, tokens, None, self.drawn), start)
-        rows = warp_batch(output.logits, batch)  # [B, most new rows, V]
+        scored = Draft(trees, tokens, None, self.drawn)
+        output = self.backend.forward(batch, scored, start)
+        rows, broken = warp_batch(output.logits, batch, scored, start)  # [B, most new rows, V]
+        if any(bool(broken[b, : size + 1 - start[b]].any()) for b, size in enumerate(sizes)):
+            raise NumericsError("the draft model's logits hold NaN or infinity")
         for draft, new, size, first in zip(active, rows, sizes, start, strict=True):
             draft.rows |= {row - 1: new[row - first] for row in range(first, size + 1)}
 

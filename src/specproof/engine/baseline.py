@@ -3,11 +3,11 @@
 One token at a time, the whole context recomputed for each, no cache, no batch.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
 from torch import Tensor
 
-from specproof.sampling import warp
+from specproof.sampling import warp_next
 from specproof.stopping import commit, room
 from specproof.types import EXTRA, Key, Noise, TokenSequence, Use
 
@@ -16,9 +16,9 @@ def decode(
     logits: Callable[[list[int]], Tensor],
     sequence: TokenSequence,
     noise: Noise,
-    eos: Collection[int] = (),
     context: int = 1 << 30,
     use: Use = EXTRA,
+    stopped: Callable[[TokenSequence], bool] | None = None,
 ) -> list[int]:
     """Finish a sequence in place and return its output.
 
@@ -26,13 +26,13 @@ def decode(
         logits: from the tokens so far to the next token's logits [V].
         sequence: with its prompt and parameters.
         noise: draws each token under the key that the engine uses for the extra token at this root.
-        eos, context: as in `stopping.commit`.
+        context, stopped: as in `stopping.commit`.
         use: EXTRA, or GUMBEL for the text that rule "coupling" gives.
     """
     if room(sequence, context) == 0:
-        commit(sequence, [], eos, context)
+        commit(sequence, [], context)
     while sequence.finish_reason is None:
-        row = warp(logits(sequence.tokens), sequence.params)
+        row = warp_next(logits(sequence.tokens), sequence)
         token = noise.choose(row[None], [Key(sequence.seed, len(sequence.tokens) - 1, use)])
-        commit(sequence, token.tolist(), eos, context)
+        commit(sequence, token.tolist(), context, stopped)
     return sequence.output

@@ -6,8 +6,6 @@ off is the drafter "none" in the same loop.
 
 from __future__ import annotations
 
-import secrets
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
 from time import perf_counter
@@ -16,16 +14,21 @@ from typing import Any
 from torch import Tensor
 
 from specproof.drafters import choose_drafter
-from specproof.engine.requests import Request, Result, check_prompt
+from specproof.drafters.none import empty_draft
+from specproof.engine.drafting import Drafting
+from specproof.engine.logprobs import of_block, of_prompt
+from specproof.engine.memory import out_of_memory
+from specproof.engine.requests import Request, Result, make_requests
+from specproof.engine.scheduler import Scheduler
 from specproof.engine.stats import Statistics
 from specproof.errors import SpecproofError
 from specproof.noise import CounterNoise
 from specproof.rules import Rule, admit, choose_rule
 from specproof.rules.coupling import decided
 from specproof.rules.draw import draw
-from specproof.sampling import warp_batch
+from specproof.sampling import Rows, no_law, warp_batch
 from specproof.stopping import commit, cut, room
-from specproof.types import Backend, Draft, Drafter, Law, Noise, SamplingParams, TokenSequence
+from specproof.types import Backend, Draft, Drafter, Law, Noise, SamplingParams, Step
 
 Prompt = str | Sequence[int]
 
@@ -41,6 +44,8 @@ class Engine:
         eos: tokens that end a text.
         budget: most nodes drafted for a sequence in one step.
         max_batch: most sequences in one forward; further requests wait their turn.
+        kv_tokens: most entries of the key-value store in each layer; further requests wait (see `Scheduler`).
+        prefill: most prompt tokens that a request reads in one forward.
         allow_lossy: take a rule that changes the target's law; results then say lossless=False.
         noise: where randomness comes from; the keyed noise of `noise` unless an audit enumerates.
     """
@@ -55,12 +60,15 @@ class Engine:
         eos: Collection[int] = (),
         budget: int = 16,
         max_batch: int = 16,
+        kv_tokens: int | None = None,
+        prefill: int = 512,
         allow_lossy: bool = False,
         noise: Noise | None = None,
     ) -> None:
-        if max_batch < 1 or budget < 0:
+        if max_batch < 1 or budget < 0 or prefill < 1:
             raise SpecproofError(
-                f"max_batch={max_batch}, budget={budget}: give at least one row and no less than 0 nodes"
+                f"max_batch={max_batch}, budget={budget}, prefill={prefill}: give at least one row, no less than "
+                "0 nodes, and at least one token"
             )
         self.target = target
         self.drafter = choose_drafter(drafter, target) if isinstance(drafter, str) else drafter
@@ -74,6 +82,8 @@ class Engine:
         self.eos = frozenset(eos)
         self.budget = budget
         self.max_batch = max_batch
+        self.scheduler = Scheduler(max_batch, kv_tokens, prefill)
+        self.drafting = Drafting(self.drafter, target.vocabulary)
         self.noise = noise or CounterNoise()
         self.stats = Statistics()
 
@@ -97,54 +107,93 @@ class Engine:
     def generate(
         self, prompts: Sequence[Prompt], params: SamplingParams | Sequence[SamplingParams]
     ) -> list[Result]:
-        """Complete all prompts, many at a time; results stand in the order of the prompts."""
+        """Complete all prompts, many at a time.
+
+        Results stand in the order of the prompts, the n completions of a prompt next to each other.
+        """
         if isinstance(prompts, str):
             prompts = [prompts]
         each = [params] * len(prompts) if isinstance(params, SamplingParams) else list(params)
-        requests = [self._request(prompt, p) for prompt, p in zip(prompts, each, strict=True)]
+        requests = [r for prompt, p in zip(prompts, each, strict=True) for r in self.requests(prompt, p)]
         for _ in self.run(requests):
             pass
-        return [self._result(request) for request in requests]
+        return [self.result(request) for request in requests]
 
     def stream(self, prompt: Prompt, params: SamplingParams) -> Iterator[Result]:
-        """Complete one prompt; yields the result so far after every step, its `delta` being what is new."""
-        request = self._request(prompt, params)
-        for _ in self.run([request]):
-            yield self._result(request)
+        """Complete one prompt; yields the results so far after every step, `delta` being what is new."""
+        for touched in self.run(self.requests(prompt, params)):
+            yield from map(self.result, touched)
 
     def run(self, requests: Iterable[Request]) -> Iterator[list[Request]]:
         """Serve requests until all are done; yields those that took part after every step."""
-        waiting = deque(requests)
-        running: list[Request] = []
+        mine = list(requests)
         try:
-            while waiting or running:
-                while waiting and len(running) < self.max_batch:
-                    running.append(waiting.popleft())
-                # Newcomers go first, alone: their prompts would pad every other row.
-                batch = [r for r in running if r.stats.steps == 0] or running
-                for request in batch:
-                    if room(request.sequence, self.target.context) == 0:
-                        self._commit(request.sequence, [])
-                if live := [r for r in batch if r.sequence.finish_reason is None]:
-                    self._step(live)
-                done = [r.sequence for r in batch if r.sequence.finish_reason is not None]
-                self.target.free(done)
-                self.drafter.free(done)
-                running = [r for r in running if r.sequence.finish_reason is None]
-                yield batch
+            for request in mine:
+                self.add(request)
+            while not all(request.done for request in mine):
+                touched = self.step()
+                yield [request for request in mine if any(request is other for other in touched)]
         finally:
-            left = [r.sequence for r in running]
-            self.target.free(left)
-            self.drafter.free(left)
+            self._leave([request for request in mine if not request.done])
 
-    def _step(self, requests: list[Request]) -> None:
+    def requests(self, prompt: Prompt, params: SamplingParams) -> list[Request]:
+        """The n requests of a prompt, to be added; errors in prompt or parameters are raised here."""
+        return make_requests(prompt, params, self.target, self.tokenizer, self.eos)
+
+    def add(self, request: Request) -> None:
+        """Queue a request; it joins between steps."""
+        self.scheduler.add(request)
+
+    def cancel(self, request: Request) -> None:
+        """End a request between steps, waiting or running; what it has so far stays in its result."""
+        if not request.done:
+            request.end("cancelled")
+            self._leave([request])
+
+    def result(self, request: Request) -> Result:
+        """The result so far; its `delta` is what is new since the last call."""
+        return request.result(self.rule_name, self.lossless)
+
+    def step(self) -> list[Request]:
+        """One turn for every request that runs; returns those that took part. Nothing to do gives none.
+
+        Prompts are read in forwards of their own, since they would pad every other row.
+        """
+        self.scheduler.admit()
+        reading, fresh = self.scheduler.read()
+        new = set(map(id, reading + fresh))
+        settled = [request for request in self.scheduler.running if id(request) not in new]
+        for group, act in ((reading, self._read), (fresh, self._begin), (settled, self._step)):
+            self._within_memory(self.scheduler.among_running(group), act)
+        touched = [*reading, *fresh, *settled]
+        self._leave([request for request in touched if request.done])
+        return touched
+
+    def _read(self, requests: Sequence[Request]) -> None:
+        """Prompts in the middle: nothing is drafted and nothing comes out."""
+        batch = [request.sequence for request in requests]
+        self.target.forward(batch, empty_draft(len(batch)))
+        self.target.keep(batch, [()] * len(batch))
+
+    def _begin(self, requests: Sequence[Request]) -> None:
+        """The first step of requests whose prompt was read."""
+        for request in requests:
+            count, sequence = request.sequence.params.prompt_logprobs, request.sequence
+            if count is not None and request.prompt_logprobs is None:
+                request.prompt_logprobs = of_prompt(self.target, list(sequence.tokens), count)
+            if room(sequence, self.target.context) == 0:
+                self._commit(request, [])
+        if live := [request for request in requests if not request.done]:
+            self._step(live)
+
+    def _step(self, requests: Sequence[Request]) -> None:
         """One round for a batch; drafts one less than there is room, which is left to the extra token."""
         batch = [request.sequence for request in requests]
         budget = [min(self.budget, room(s, self.target.context) - 1) for s in batch]
         times = [perf_counter()]
 
         # 1 draft
-        draft = self.drafter.draft(batch, budget, self.noise)
+        draft = self.drafting.draft(requests, budget, self.noise)
         times.append(perf_counter())
 
         # 2 forward
@@ -152,37 +201,67 @@ class Engine:
         times.append(perf_counter())
 
         # 3 verify
-        rows = warp_batch(output.logits, batch)
-        if self.coupled:
-            rows = decided(rows, batch, draft, self.noise)
-        law = self.rule(rows, draft.to(rows.device))
+        rows = warp_batch(output.logits, batch, draft)
+        judged = decided(rows.rows, batch, draft, self.noise) if self.coupled else rows.rows
+        law = self.rule(judged, draft.to(judged.device))
         steps = draw(law, batch, draft, self.noise)
 
         # 4 commit: in order, up to the first end
         tokens = draft.tokens.tolist()
         for b, (request, step) in enumerate(zip(requests, steps, strict=True)):
             block = [tokens[b][node] for node in step.path] + [step.token]
-            kept = self._commit(request.sequence, block)
+            kept = self._settle(request, step, block, Rows(rows.rows[b], rows.broken[b]), output.logits[b])
             request.stats.count(draft.trees[b].depths, len(step.path), kept)
             self.stats.count(draft.trees[b].depths, len(step.path), kept)
             steps[b] = cut(step, kept)
 
         # 5 roll back
         self.target.keep(batch, [step.path for step in steps])
-        self.drafter.observe(batch, steps, output)
+        self.drafting.observe(requests, steps, output)
         times.append(perf_counter())
 
         spent = [after - before for before, after in pairwise(times)]
         for stats in (self.stats, *(request.stats for request in requests)):
             stats.time(*spent)
 
-    def _commit(self, sequence: TokenSequence, block: list[int]) -> int:
-        return commit(sequence, block, self.eos, self.target.context)
+    def _settle(self, request: Request, step: Step, block: list[int], rows: Rows, logits: Tensor) -> int:
+        """Commit a block as far as the model gave a law for it; returns how many tokens were."""
+        used = [0, *(node + 1 for node in step.path)]
+        broken = rows.broken[used].tolist()
+        sound = broken.index(True) if True in broken else len(block)
+        kept = self._commit(request, block[:sound])
+        count = request.sequence.params.logprobs
+        if count is not None:
+            request.logprobs += of_block(rows.rows, logits, step.path, block[:kept], count)
+        if sound < len(block) and not request.done:
+            request.end("error", no_law(request.sequence))
+        return kept
 
-    def _request(self, prompt: Prompt, params: SamplingParams) -> Request:
-        tokens = check_prompt(prompt, self.tokenizer, self.target)
-        seed = secrets.randbits(64) if params.seed is None else params.seed
-        return Request(TokenSequence(tokens, len(tokens), params, seed), self.tokenizer)
+    def _commit(self, request: Request, block: list[int]) -> int:
+        return commit(request.sequence, block, self.target.context, request.stopped)
 
-    def _result(self, request: Request) -> Result:
-        return request.result(self.rule_name, self.lossless)
+    def _within_memory(self, group: list[Request], act: Callable[[Sequence[Request]], None]) -> None:
+        """Take a turn; while memory does not suffice, send the latest request back to wait."""
+        while group:
+            try:
+                return act(group)
+            except (RuntimeError, MemoryError) as error:
+                if not out_of_memory(error):
+                    raise
+                # What the failed turn left behind is forgotten; a later turn reads it again.
+                self._forget(group)
+                late = self.scheduler.preempt()
+                if late is None:
+                    group[0].end("error", f"out of memory with no other request running: {error}".splitlines()[0])
+                    return None
+                self._forget([late])
+                group = self.scheduler.among_running(group)
+        return None
+
+    def _leave(self, requests: list[Request]) -> None:
+        self.scheduler.remove(requests)
+        self._forget(requests)
+
+    def _forget(self, requests: Sequence[Request]) -> None:
+        self.target.free([request.sequence for request in requests])
+        self.drafting.free(requests)

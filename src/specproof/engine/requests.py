@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import secrets
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from specproof.engine.logprobs import TokenLogprobs
 from specproof.engine.stats import Statistics
-from specproof.engine.text import Detokenizer
+from specproof.engine.text import StoppedText
 from specproof.errors import SpecproofError
-from specproof.types import Backend, FinishReason, TokenSequence
+from specproof.noise import completion_seed
+from specproof.sampling import ends_for, processors_for
+from specproof.types import Backend, FinishReason, SamplingParams, TokenSequence
 
 
 @dataclass(frozen=True)
@@ -17,15 +21,20 @@ class Result:
     """What came out, and how.
 
     Attributes:
-        text, tokens: the completion; tokens include the end-of-text token, text does not. Text is empty
-            without a tokenizer.
+        text, tokens: the completion; tokens include the token that ended it, text does not. Text is empty
+            without a tokenizer, and leaves out a stop string, whose tokens are still counted.
         delta: text that is new since the last result of a stream.
-        finish_reason: "stop" at an end-of-text token, "length" at max_tokens or the context limit, None
-            while it runs.
+        finish_reason: "stop" at an end token or a stop string, "length" at max_tokens or the context limit,
+            "error" (see `error`), "cancelled", None while it runs.
         seed: reproduces the text.
         rule: the verification rule that was used.
         lossless: whether that rule keeps the target's law; None if it is not one of RULES.
         stats: what it cost and gained.
+        prompt_tokens: length of the prompt; with the length of `tokens` that is all there is to count.
+        index: number of the completion among the n of its prompt.
+        logprobs, prompt_logprobs: one entry for each token, if asked for.
+        error: why the request could not go on; the tokens before that are right.
+        warnings: what the request had to do without.
     """
 
     text: str
@@ -36,50 +45,116 @@ class Result:
     rule: str
     lossless: bool | None
     stats: Statistics
+    prompt_tokens: int = 0
+    index: int = 0
+    logprobs: tuple[TokenLogprobs, ...] | None = None
+    prompt_logprobs: tuple[TokenLogprobs | None, ...] | None = None
+    error: str | None = None
+    warnings: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Everything but `delta`, for JSON."""
-        return {
-            "text": self.text,
+        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "delta"}
+        return values | {
             "tokens": list(self.tokens),
-            "finish_reason": self.finish_reason,
-            "seed": self.seed,
-            "rule": self.rule,
-            "lossless": self.lossless,
             "stats": self.stats.as_dict(),
+            "logprobs": _listed(self.logprobs),
+            "prompt_logprobs": _listed(self.prompt_logprobs),
+            "warnings": list(self.warnings),
         }
 
 
 class Request:
-    """A sequence with its statistics and its text so far."""
+    """A sequence on its way: what is left of its prompt, its statistics, and its text so far.
 
-    def __init__(self, sequence: TokenSequence, tokenizer: Any) -> None:
+    Attributes:
+        sequence: holds as much of the prompt as was read, then the output.
+        unread: the rest of the prompt.
+        reserve: most tokens that it can come to.
+        speculates: whether it is drafted for; off for good once the drafter has failed it.
+    """
+
+    def __init__(self, sequence: TokenSequence, tokenizer: Any, index: int = 0, reserve: int = 0) -> None:
         self.sequence = sequence
+        self.index = index
+        self.reserve = reserve
+        self.unread: list[int] = sequence.tokens
+        sequence.tokens = []
         self.stats = Statistics()
-        self._detokenizer = Detokenizer(tokenizer) if tokenizer is not None else None
-        self._text = ""
-        self._seen = 0
+        self.speculates = True
+        self.logprobs: list[TokenLogprobs] = []
+        self.prompt_logprobs: list[TokenLogprobs | None] | None = None
+        self.error: str | None = None
+        self.warnings: list[str] = []
+        self._text = StoppedText(tokenizer, sequence.params) if tokenizer is not None else None
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing more will come."""
+        return self.sequence.finish_reason is not None
+
+    @property
+    def stopped(self) -> Callable[[TokenSequence], bool] | None:
+        """Looks for stop strings, if there are any; see `stopping.commit`."""
+        return self._text.stopped if self._text is not None and self.sequence.params.stop else None
+
+    def read(self, count: int) -> None:
+        """Take in the next `count` tokens of the prompt."""
+        self.sequence.tokens += self.unread[:count]
+        del self.unread[:count]
+
+    def end(self, reason: FinishReason, error: str | None = None) -> None:
+        """Nothing more will come, for a reason that is not in the text."""
+        self.sequence.finish_reason = reason
+        self.error = error
 
     def result(self, rule: str, lossless: bool | None) -> Result:
-        """The result so far; settles the text that the tokens since the last call make up."""
-        output = self.sequence.output
-        delta = ""
-        if self._detokenizer is not None:
-            delta = self._detokenizer.push(output[self._seen :])
-            if self.sequence.finish_reason is not None:
-                delta += self._detokenizer.finish()
-        self._seen = len(output)
-        self._text += delta
+        """The result so far; gives out the text that was decided since the last call."""
+        params = self.sequence.params
+        delta = self._text.take(self.sequence) if self._text is not None else ""
         return Result(
-            self._text,
-            tuple(output),
-            delta,
-            self.sequence.finish_reason,
-            self.sequence.seed,
-            rule,
-            lossless,
-            self.stats,
+            text=self._text.given if self._text is not None else "",
+            tokens=tuple(self.sequence.output),
+            delta=delta,
+            finish_reason=self.sequence.finish_reason,
+            seed=self.sequence.seed,
+            rule=rule,
+            lossless=lossless,
+            stats=self.stats,
+            prompt_tokens=self.sequence.prompt_length,
+            index=self.index,
+            logprobs=None if params.logprobs is None else tuple(self.logprobs),
+            prompt_logprobs=None if self.prompt_logprobs is None else tuple(self.prompt_logprobs),
+            error=self.error,
+            warnings=tuple(self.warnings),
         )
+
+
+def make_requests(
+    prompt: str | Sequence[int], params: SamplingParams, target: Backend, tokenizer: Any, eos: Collection[int]
+) -> list[Request]:
+    """The n requests of a prompt.
+
+    Raises:
+        SpecproofError: the prompt or a parameter does not fit the target or the tokenizer.
+    """
+    tokens = check_prompt(prompt, tokenizer, target)
+    if params.stop and tokenizer is None:
+        raise SpecproofError(f"stop={params.stop!r} needs a tokenizer; give stop_token_ids instead")
+    seed = secrets.randbits(64) if params.seed is None else params.seed
+    ends = ends_for(params, eos)
+    reserve = min(len(tokens) + params.max_tokens, target.context)
+    made = []
+    for index in range(params.n):
+        # Each completion has its own: they may keep the state of the text they follow.
+        processors = processors_for(params, target.vocabulary, tokenizer)
+        sequence = TokenSequence(list(tokens), len(tokens), params, completion_seed(seed, index), ends, processors)
+        made.append(Request(sequence, tokenizer, index, reserve))
+    return made
+
+
+def _listed(entries: Sequence[TokenLogprobs | None] | None) -> list[dict[str, Any] | None] | None:
+    return None if entries is None else [None if entry is None else asdict(entry) for entry in entries]
 
 
 def check_prompt(prompt: str | Sequence[int], tokenizer: Any, target: Backend) -> list[int]:

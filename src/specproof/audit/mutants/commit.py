@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from specproof.audit.mutants.case import exchanged
 from specproof.audit.mutants.draw import eager_drafter
 from specproof.engine.engine import Engine
+from specproof.engine.requests import Request
 from specproof.stopping import commit, room
-from specproof.types import TokenSequence
 
 
 class _LastTokenStop(Engine):
-    def _commit(self, sequence: TokenSequence, block: list[int]) -> int:
-        kept = commit(sequence, block, (), self.target.context)
-        if block and sequence.tokens[-1] in self.eos:
+    def _commit(self, request: Request, block: list[int]) -> int:
+        sequence = request.sequence
+        endless = replace(sequence, ends=frozenset())  # shares the tokens
+        kept = commit(endless, block, self.target.context)
+        sequence.finish_reason = endless.finish_reason
+        if block and sequence.tokens[-1] in sequence.ends:
             sequence.finish_reason = "stop"
         return kept
 
@@ -23,7 +28,8 @@ def last_token_stop(engine: Engine) -> Engine:
 
 
 class _Uncut(Engine):
-    def _commit(self, sequence: TokenSequence, block: list[int]) -> int:
+    def _commit(self, request: Request, block: list[int]) -> int:
+        sequence = request.sequence
         sequence.tokens += block
         if room(sequence, self.target.context) == 0:
             sequence.finish_reason = "length"
@@ -36,8 +42,9 @@ def uncut(engine: Engine) -> Engine:
 
 
 class _Charged(Engine):
-    def _commit(self, sequence: TokenSequence, block: list[int]) -> int:
-        kept = commit(sequence, block, self.eos, self.target.context)
+    def _commit(self, request: Request, block: list[int]) -> int:
+        sequence = request.sequence
+        kept = commit(sequence, block, self.target.context)
         if sequence.finish_reason is None and room(sequence, self.target.context) <= 1:
             sequence.finish_reason = "length"
         return kept

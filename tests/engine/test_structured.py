@@ -98,8 +98,10 @@ def test_a_bonus_row_without_a_mask_shows_in_the_law(monkeypatch):
 
     def faulty(self, logits, contexts):
         last = logits[-1].clone()
-        return torch.cat([sound(self, logits, contexts)[:-1], last[None]]) if len(logits) > 1 else sound(
-            self, logits, contexts
+        return (
+            torch.cat([sound(self, logits, contexts)[:-1], last[None]])
+            if len(logits) > 1
+            else sound(self, logits, contexts)
         )
 
     monkeypatch.setattr(Grammar, "__call__", faulty)

@@ -62,7 +62,9 @@ def test_json_is_valid_and_the_same_with_and_without_speculation():
     texts = {}
     for drafter in ("none", "ngram"):
         engine = load_engine("default", drafter=drafter)
-        prompt = chat_tokens(engine.tokenizer, "Describe a person as JSON with name, age and languages (en, fr, no).")
+        prompt = chat_tokens(
+            engine.tokenizer, "Describe a person as JSON with name, age and languages (en, fr, no)."
+        )
         greedy, drawn = (SamplingParams(temperature=t, seed=1, max_tokens=160, json_schema=SCHEMA) for t in (0, 1))
         results = engine.generate([prompt] * 4, [greedy, drawn, drawn, SamplingParams(regex=r"(yes|no)[.!]")])
         assert [result.finish_reason for result in results] == ["stop"] * 4

@@ -5,8 +5,8 @@ import random
 
 import pytest
 import torch
+from grammar_cases import END, PATTERNS, allowed, letters, reachable
 
-from grammar_cases import END, PATTERNS, WORDS, allowed, letters, reachable
 from specproof.errors import SpecproofError
 from specproof.sampling.grammar import Grammar, compile_grammar
 from specproof.tree import Tree

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from specproof.errors import SpecproofError
+from specproof.params import Structure
 from specproof.types import Contexts
 
-Kind = Literal["json_schema", "regex", "grammar"]
 Mask = NDArray[np.bool_]
 
 # A matcher that stopped for one of these has seen a whole text; any other reason is a limit or a fault of its own.
@@ -34,7 +34,7 @@ class Grammar:
     are left as they are. A row after which nothing can come is forbidden altogether, and `fault` says why.
     """
 
-    def __init__(self, kind: Kind, start: Any, text: Mask, ends: Collection[int]) -> None:
+    def __init__(self, kind: Structure, start: Any, text: Mask, ends: Collection[int]) -> None:
         self.kind = kind
         self.fault = ""
         self._start = start  # never moved, so that the matcher can be made anew
@@ -117,7 +117,7 @@ class Grammar:
 
 
 def compile_grammar(
-    kind: Kind, definition: str | Mapping[str, Any], tokenizer: Any, ends: Collection[int]
+    kind: Structure, definition: str | Mapping[str, Any], tokenizer: Any, ends: Collection[int]
 ) -> Grammar:
     """The processor of one sequence.
 
@@ -132,7 +132,9 @@ def compile_grammar(
         SpecproofError: a definition that llguidance does not take, no end token, or no (fast) tokenizer.
     """
     if not ends:
-        raise SpecproofError(f"{kind} needs a token that ends the text: leave out ignore_eos, or give stop_token_ids")
+        raise SpecproofError(
+            f"{kind} needs a token that ends the text: leave out ignore_eos, or give stop_token_ids"
+        )
     if tokenizer is None:
         raise SpecproofError(f"{kind} needs a tokenizer; give the engine one")
     known, special = _tokens(tokenizer)
@@ -163,7 +165,7 @@ def _tokens(tokenizer: Any) -> tuple[Any, tuple[int, ...]]:
 
 
 @lru_cache(maxsize=32)
-def _matcher(kind: Kind, definition: str, tokenizer: Any) -> Any:
+def _matcher(kind: Structure, definition: str, tokenizer: Any) -> Any:
     """A matcher at the start of the text; copied for each sequence."""
     from llguidance import LLMatcher
 
@@ -180,7 +182,7 @@ def _matcher(kind: Kind, definition: str, tokenizer: Any) -> Any:
     return matcher
 
 
-def _lark(kind: Kind, definition: str) -> str:
+def _lark(kind: Structure, definition: str) -> str:
     """The definition in Lark's notation, which can say that a text may be spelled with any tokens.
 
     Without that, where only one text can follow, llguidance allows its usual spelling alone.
@@ -195,7 +197,7 @@ def _lark(kind: Kind, definition: str) -> str:
 
 
 def _one_line(message: str) -> str:
-    """llguidance's message without its drawing of the place and its dump of the state."""
+    """The message of llguidance without its drawing of the place and its dump of the state."""
     lines = message.split("<state>")[0].splitlines()
     said = [line.strip() for line in lines if line.strip(" ^") and "|" not in line[:8]]
     return " ".join(dict.fromkeys(said))

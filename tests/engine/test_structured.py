@@ -10,6 +10,9 @@ from transformers import PreTrainedTokenizerFast
 
 from specproof.audit.engine_exact import audit_engine, engine_law
 from specproof.audit.engine_suite import END, PROMPT, VOCABULARY, build_engine
+from specproof.backends.hf import HFBackend
+from specproof.engine.engine import Engine
+from specproof.errors import SpecproofError
 from specproof.rules import sound_rules
 from specproof.sampling.grammar import Grammar
 from specproof.testing.tiny import recomputed_logits, tiny_model
@@ -107,3 +110,61 @@ def test_a_bonus_row_without_a_mask_shows_in_the_law(monkeypatch):
     monkeypatch.setattr(Grammar, "__call__", faulty)
     found, _, _ = engine_law(structured("model", "rejection"), list(PROMPT), PARAMS)
     assert distance(found, naive_law(PARAMS)) > 1e-3
+
+
+def build(**options):
+    return Engine(HFBackend(MODEL), "ngram", tokenizer=TOKENIZER, eos=(END,), **options)
+
+
+def spelled(result):
+    return "".join(LETTERS[token] for token in result.tokens[:-1])
+
+
+def test_texts_of_many_requests_fit_and_do_not_depend_on_batch_mates():
+    patterns = [PATTERN, "a{3}(b|c)", "[ab]{2,}", None, "(ab)*c"]
+    each = [SamplingParams(regex=p, seed=i, n=2, max_tokens=12) for i, p in enumerate(patterns)]
+    engine = build(max_batch=4)
+    together = engine.generate([list(PROMPT)] * len(each), each)
+    alone = [result for params in each for result in build().generate([list(PROMPT)], params)]
+    assert [result.tokens for result in together] == [result.tokens for result in alone]
+    for number, result in enumerate(together):
+        if (pattern := patterns[number // 2]) and result.finish_reason == "stop":
+            assert re.fullmatch(pattern, spelled(result))
+    assert sum(result.finish_reason == "stop" for result in together) >= 6
+
+
+def test_one_request_ends_in_an_error_that_names_the_grammar():
+    stuck, sound = SamplingParams(regex="a(x|yz)", max_tokens=4), SamplingParams(regex="ab", max_tokens=4)
+    first, second = build().generate([list(PROMPT)] * 2, [stuck, sound])
+    assert (first.finish_reason, first.tokens) == ("error", (1,))
+    assert "regex" in first.error
+    assert (second.finish_reason, second.tokens) == ("stop", (1, 2, END))
+
+
+def test_a_longer_text_than_there_can_be_is_an_error_too():
+    (result,) = build().generate([list(PROMPT)], SamplingParams(regex="ab", min_tokens=5))
+    assert (result.finish_reason, result.tokens) == ("error", (1, 2))
+    assert "everything was forbidden" in result.error
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"regex": "a", "json_schema": "{}"}, "json_schema and regex are not allowed together"),
+        ({"regex": 3}, "regex=3 is not allowed"),
+        ({"json_schema": ["a"]}, "json_schema="),
+        ({"grammar": {}}, "grammar="),
+        ({"regex": "a", "ignore_eos": True}, "ends the text"),
+        ({"regex": "(a"}, "unclosed group"),
+    ],
+)
+def test_what_cannot_be_honoured_is_refused(given, message):
+    with pytest.raises(SpecproofError, match=message):
+        build().generate([list(PROMPT)], SamplingParams(**given))
+
+
+def test_a_stop_token_ends_a_text_where_the_models_end_does_not():
+    params = SamplingParams(regex="[ab]{2}", ignore_eos=True, stop_token_ids=(3,), max_tokens=9)
+    (result,) = build().generate([list(PROMPT)], params)
+    assert len(result.tokens) == 3
+    assert result.tokens[-1] == 3

@@ -69,6 +69,9 @@ def engine_law(engine: Engine, prompt: list[int], params: SamplingParams) -> tup
         for _ in engine.run(requests):
             pass
         for request in requests:
+            # In production a failure costs one request its speculation or its end; in an audit it is a finding.
+            assert not request.warnings, request.warnings
+            assert request.error is None, request.error
             path = noise.finish(request.sequence.seed)
             text = tuple(request.sequence.output)
             law[text] = law.get(text, 0.0) + path.probability

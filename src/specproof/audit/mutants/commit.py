@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from specproof.audit.mutants.case import exchanged
-from specproof.audit.mutants.draw import eager_drafter
+from specproof.audit.mutants.draw import eager_drafter, unchecked
 from specproof.engine.engine import Engine
 from specproof.engine.requests import Request
 from specproof.stopping import commit, room
@@ -38,7 +38,7 @@ class _Uncut(Engine):
 
 def uncut(engine: Engine) -> Engine:
     """The limit is looked at once a round, before drafting one node too many, and the block is committed whole."""
-    return exchanged(eager_drafter(engine), _Uncut)
+    return unchecked(exchanged(eager_drafter(engine), _Uncut))
 
 
 class _Charged(Engine):

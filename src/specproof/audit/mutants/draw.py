@@ -12,7 +12,9 @@ from torch import Tensor
 from specproof.audit.exact import RuleFunction
 from specproof.audit.mutants.case import exchanged
 from specproof.drafters.model import ModelDrafter
+from specproof.engine.drafting import Drafting
 from specproof.engine.engine import Engine
+from specproof.engine.requests import Request
 from specproof.rules import RULES
 from specproof.types import Batch, Draft, Drawn, Key, Law, Noise
 
@@ -75,7 +77,18 @@ def honest_drafter(engine: Engine) -> Engine:
 
 def eager_drafter(engine: Engine) -> Engine:
     """The drafter drafts one node more than it may."""
-    return drafted_by(EagerDrafter, engine)
+    return unchecked(drafted_by(EagerDrafter, engine))
+
+
+class _Unchecked(Drafting):
+    def _checked(self, requests: Sequence[Request], budget: Sequence[int], noise: Noise) -> Draft:
+        return self.drafter.draft([request.sequence for request in requests], budget, noise)
+
+
+def unchecked(engine: Engine) -> Engine:
+    """The same engine, but its drafts are taken as they come."""
+    engine.drafting = _Unchecked(engine.drafter, engine.target.vocabulary)
+    return engine
 
 
 def mistold(name: str, told: Drawn) -> RuleFunction:

@@ -13,7 +13,7 @@ from typing import Any
 
 from torch import Tensor
 
-from specproof.drafters import choose_drafter
+from specproof.drafters import DRAFTERS, choose_drafter
 from specproof.drafters.none import empty_draft
 from specproof.engine.drafting import Drafting
 from specproof.engine.logprobs import of_block, of_prompt
@@ -98,6 +98,13 @@ class Engine:
     def rule_name(self) -> str:
         """Name of the rule in use."""
         return self.rule.label if isinstance(self.rule, Rule) else getattr(self.rule, "__name__", "custom")
+
+    @property
+    def drafter_name(self) -> str:
+        """Name of the drafter in use, as in DRAFTERS; of one that is not there its class's."""
+        kind = type(self.drafter)
+        places = {place: name for name, place in DRAFTERS.items()}
+        return places.get(f"{kind.__module__}:{kind.__qualname__}", kind.__name__)
 
     @property
     def lossless(self) -> bool | None:
@@ -189,7 +196,7 @@ class Engine:
     def _step(self, requests: Sequence[Request]) -> None:
         """One round for a batch; drafts one less than there is room, which is left to the extra token."""
         batch = [request.sequence for request in requests]
-        budget = [min(self.budget, room(s, self.target.context) - 1) for s in batch]
+        budget = [min(self._most(r), room(r.sequence, self.target.context) - 1) for r in requests]
         times = [perf_counter()]
 
         # 1 draft
@@ -223,6 +230,9 @@ class Engine:
         spent = [after - before for before, after in pairwise(times)]
         for stats in (self.stats, *(request.stats for request in requests)):
             stats.time(*spent)
+
+    def _most(self, request: Request) -> int:
+        return self.budget if request.budget is None else min(self.budget, request.budget)
 
     def _settle(self, request: Request, step: Step, block: list[int], rows: Rows, logits: Tensor) -> int:
         """Commit a block as far as the model gave a law for it; returns how many tokens were."""

@@ -72,6 +72,7 @@ class Request:
         unread: the rest of the prompt.
         reserve: most tokens that it can come to.
         speculates: whether it is drafted for; off for good once the drafter has failed it.
+        budget: most nodes drafted for it in one step, if fewer than the engine's.
     """
 
     def __init__(self, sequence: TokenSequence, tokenizer: Any, index: int = 0, reserve: int = 0) -> None:
@@ -82,6 +83,7 @@ class Request:
         sequence.tokens = []
         self.stats = Statistics()
         self.speculates = True
+        self.budget: int | None = None
         self.logprobs: list[TokenLogprobs] = []
         self.prompt_logprobs: list[TokenLogprobs | None] | None = None
         self.error: str | None = None

@@ -1,7 +1,8 @@
 """A draft model with another vocabulary behind the target's: padding of another size, or another tokenizer.
 
 Drafted tokens are those that both know, so the rows are the draft model's, restricted to these and normalised by
-`warp`: they are what was drawn from, and the law stays the target's whatever the map. A bad map only costs acceptance.
+`warp`: they are what was drawn from, and the law stays the target's whatever the map. A bad map only costs
+acceptance.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ class SharedVocabulary:
         pairs = sorted((t, d) for t, d in shared.items() if t < vocabulary and d < backend.vocabulary)
         if not pairs:
             raise SpecproofError(
-                f"no token is shared by the draft model ({backend.vocabulary} tokens) and the target ({vocabulary}); "
-                "give a draft model of the same language, or drafter 'ngram'"
+                f"no token is shared by the draft model ({backend.vocabulary} tokens) and the target "
+                f"({vocabulary}); give a draft model of the same language, or drafter 'ngram'"
             )
         if not 0 <= fallback < backend.vocabulary:
             raise SpecproofError(

@@ -19,8 +19,8 @@ def in_target_tokens(draft: Backend, size: int, target: Any, own: Any, vocabular
         draft: the draft model.
         size: number of the target model's tokens, padding included.
         target, own: tokenizers of target and draft model.
-        vocabulary: one of VOCABULARIES; "same" takes tokenizers of the same tokens (models may be padded to other sizes),
-            "intersection" any: tokens that both have are drafted.
+        vocabulary: one of VOCABULARIES; "same" takes tokenizers of the same tokens (models may be padded to
+            other sizes), "intersection" any: tokens that both have are drafted.
 
     Raises:
         SpecproofError: the tokens differ, or none is shared.

@@ -12,6 +12,7 @@ from specproof.backends.hf import HFBackend
 from specproof.drafters.model import ModelDrafter
 from specproof.drafters.ngram import NgramDrafter
 from specproof.drafters.none import NoDrafter
+from specproof.drafters.vocabulary import SharedVocabulary
 from specproof.engine.engine import Engine
 from specproof.errors import unknown
 from specproof.rules import RULES, choose_rule, sound_rules
@@ -76,10 +77,18 @@ def _model_drafter(architecture: str, tree: Tree | int = 2, drawn: Drawn = "iid"
     return ModelDrafter(HFBackend(tiny_model(architecture, VOCABULARY, seed=1)), tree, drawn)
 
 
+def _other_vocabulary(architecture: str, size: int, shared: dict[int, int] | None = None) -> Drafter:
+    own = HFBackend(tiny_model(architecture, size, seed=1))
+    spell = None if shared is None else lambda _: (0, 1)  # a token that is not shared is two there
+    return ModelDrafter(SharedVocabulary(own, VOCABULARY, shared, spell), 2)
+
+
 _DRAFTERS: dict[str, Callable[[str], Drafter]] = {
     "none": lambda _: NoDrafter(),
     "ngram": lambda _: NgramDrafter(shortest=1),
     "model": _model_drafter,
+    "model-smaller-vocabulary": lambda architecture: _other_vocabulary(architecture, VOCABULARY - 1),
+    "intersection": lambda architecture: _other_vocabulary(architecture, 5, {0: 3, 1: 0, 3: 4}),
     "tree-iid": lambda architecture: _model_drafter(architecture, TREE),
     "tree-without-replacement": lambda architecture: _model_drafter(architecture, TREE, "without_replacement"),
     "tree-top-and-one": lambda architecture: _model_drafter(architecture, TREE, "top_and_one"),

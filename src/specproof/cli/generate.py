@@ -31,6 +31,12 @@ def add_parser(subparsers: Any) -> None:
     group.add_argument("--drafter", default="ngram", help="none, ngram (default) or model", metavar="NAME")
     group.add_argument("--draft-model", default=None, help="folder or name of the smaller model", metavar="NAME")
     group.add_argument(
+        "--draft-vocabulary",
+        choices=["same", "intersection"],
+        default="same",
+        help="tokens of the smaller model: the same as the model's, or any (it drafts those that both have)",
+    )
+    group.add_argument(
         "--rule",
         default="auto",
         help="verification rule, with numbers as in lenience:0.5, or auto",
@@ -74,6 +80,7 @@ def _engine(args: argparse.Namespace) -> Engine:
         args.model,
         drafter=args.drafter,
         draft_model=args.draft_model,
+        vocabulary=args.draft_vocabulary,
         rule=args.rule,
         dtype=args.dtype,
         device=args.device,
@@ -126,6 +133,7 @@ def _document(args: argparse.Namespace, params: SamplingParams, results: list[Re
         "dtype": args.dtype,
         "drafter": args.drafter,
         "draft_model": args.draft_model,
+        "draft_vocabulary": args.draft_vocabulary,
         "params": asdict(params),
         "results": [result.as_dict() for result in results],
     }

@@ -26,7 +26,7 @@ def choose_drafter(
 
     Args:
         name: a key of DRAFTERS.
-        target: the model it drafts for; a draft model must have the same vocabulary.
+        target: the model it drafts for; a draft model must have the same vocabulary (see `vocabulary`).
         backend: the draft model, which "model" needs and the others do not take.
         coupled: whether a draft model shares its noise with rule "coupling".
     """
@@ -45,6 +45,6 @@ def choose_drafter(
     if backend.vocabulary != target.vocabulary:
         raise SpecproofError(
             f"the draft model has a vocabulary of {backend.vocabulary} tokens and the target one of "
-            f"{target.vocabulary}; give a draft model with the target's tokenizer"
+            f"{target.vocabulary}; wrap it in drafters.vocabulary.SharedVocabulary"
         )
     return make(backend, coupled=coupled)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import argparse
 from dataclasses import Field, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from specproof.errors import SpecproofError
 from specproof.types import SamplingParams
+
+if TYPE_CHECKING:
+    from specproof.engine.engine import Engine
 
 
 def _bias(text: str) -> tuple[int, float]:
@@ -73,6 +76,45 @@ def add_model_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--dtype", default="float32", help="float32 (default), bfloat16, float16 or float64")
     group.add_argument("--device", default="cpu", help="where the models live, in torch's words (default cpu)")
     group.add_argument("--threads", type=int, default=None, help="processor threads (default: torch's choice)")
+
+
+def add_speculation_flags(parser: argparse.ArgumentParser) -> None:
+    """Who drafts, and who judges."""
+    group = parser.add_argument_group("speculation")
+    group.add_argument("--drafter", default="ngram", help="none, ngram (default) or model", metavar="NAME")
+    group.add_argument("--draft-model", default=None, help="folder or name of the smaller model", metavar="NAME")
+    group.add_argument(
+        "--draft-vocabulary",
+        choices=["same", "intersection"],
+        default="same",
+        help="tokens of the smaller model: the same as the model's, or any (it drafts those that both have)",
+    )
+    group.add_argument(
+        "--rule",
+        default="auto",
+        help="verification rule, with numbers as in lenience:0.5, or auto",
+        metavar="NAME",
+    )
+    group.add_argument(
+        "--allow-lossy", action="store_true", help="take a rule that changes the model's law; results say so"
+    )
+
+
+def engine_from(args: argparse.Namespace, **options: Any) -> Engine:
+    """The engine that the flags of model and speculation ask for, with further options of `Engine`."""
+    from specproof.engine.loading import load_engine
+
+    return load_engine(
+        args.model,
+        drafter=args.drafter,
+        draft_model=args.draft_model,
+        vocabulary=args.draft_vocabulary,
+        rule=args.rule,
+        dtype=args.dtype,
+        device=args.device,
+        allow_lossy=args.allow_lossy,
+        **options,
+    )
 
 
 def write_file(flag: str, path: Path, text: str) -> None:

@@ -7,7 +7,14 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from specproof.cli.flags import add_model_flags, add_sampling_flags, prepare_torch, sampling_from
+from specproof.cli.flags import (
+    add_model_flags,
+    add_sampling_flags,
+    add_speculation_flags,
+    engine_from,
+    prepare_torch,
+    sampling_from,
+)
 
 if TYPE_CHECKING:
     from specproof.engine.engine import Engine
@@ -27,24 +34,7 @@ def add_parser(subparsers: Any) -> None:
         "prompts", nargs="+", metavar="PROMPT", help="text of a prompt; '-' reads it from the input"
     )
     add_model_flags(parser)
-    group = parser.add_argument_group("speculation")
-    group.add_argument("--drafter", default="ngram", help="none, ngram (default) or model", metavar="NAME")
-    group.add_argument("--draft-model", default=None, help="folder or name of the smaller model", metavar="NAME")
-    group.add_argument(
-        "--draft-vocabulary",
-        choices=["same", "intersection"],
-        default="same",
-        help="tokens of the smaller model: the same as the model's, or any (it drafts those that both have)",
-    )
-    group.add_argument(
-        "--rule",
-        default="auto",
-        help="verification rule, with numbers as in lenience:0.5, or auto",
-        metavar="NAME",
-    )
-    group.add_argument(
-        "--allow-lossy", action="store_true", help="take a rule that changes the model's law; results say so"
-    )
+    add_speculation_flags(parser)
     add_sampling_flags(parser)
     group = parser.add_argument_group("output")
     group.add_argument("--raw", action="store_true", help="give the prompt as it is, without the chat format")
@@ -58,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     params = sampling_from(args)
     texts = [sys.stdin.read().removesuffix("\n") if text == "-" else text for text in args.prompts]
     prepare_torch(args)
-    engine = _engine(args)
+    engine = engine_from(args)
     prompts = [_prompt(engine, text, args.raw) for text in texts]
     if args.json:
         results = engine.generate(prompts, params)
@@ -71,21 +61,6 @@ def run(args: argparse.Namespace) -> int:
         if args.stats:
             _print_stats(result)
     return 0
-
-
-def _engine(args: argparse.Namespace) -> Engine:
-    from specproof.engine.loading import load_engine
-
-    return load_engine(
-        args.model,
-        drafter=args.drafter,
-        draft_model=args.draft_model,
-        vocabulary=args.draft_vocabulary,
-        rule=args.rule,
-        dtype=args.dtype,
-        device=args.device,
-        allow_lossy=args.allow_lossy,
-    )
 
 
 def _prompt(engine: Engine, text: str, raw: bool) -> Any:

@@ -7,7 +7,7 @@ import os
 from importlib.util import find_spec
 from typing import Any
 
-from specproof.cli.flags import add_engine_flags, add_model_flags, engine_from, prepare_torch
+from specproof.cli.flags import add_model_flags, add_speculation_flags, engine_from, prepare_torch
 from specproof.errors import SpecproofError
 
 _KEY = "SPECPROOF_API_KEY"
@@ -23,24 +23,16 @@ def add_parser(subparsers: Any) -> None:
         allow_abbrev=False,
     )
     add_model_flags(parser)
-    add_engine_flags(parser)
-    group = parser.add_argument_group("server")
-    group.add_argument("--host", default="127.0.0.1", help="address to listen at (default 127.0.0.1, this machine)")
-    group.add_argument("--port", type=int, default=8000, help="port, 0 for any free one (default 8000)", metavar="N")
-    group.add_argument("--name", default=None, help="name of the model for callers (default: of --model)")
-    group.add_argument("--max-batch", type=int, default=16, help="requests in one forward (default 16)", metavar="N")
-    group.add_argument(
-        "--kv-tokens", type=int, default=None, help="bound on the key-value store, in tokens (default: none)", metavar="N"
-    )
-    group.add_argument(
-        "--max-waiting", type=int, default=256, help="requests waiting or running before 429 (default 256)", metavar="N"
-    )
-    group.add_argument(
-        "--max-tokens-limit", type=int, default=None, help="largest max_tokens (default: the context)", metavar="N"
-    )
-    group.add_argument(
-        "--patience", type=float, default=30.0, help="seconds to finish in when stopped (default 30)", metavar="N"
-    )
+    add_speculation_flags(parser)
+    add = parser.add_argument_group("server").add_argument
+    add("--host", default="127.0.0.1", help="address to listen at (default 127.0.0.1: this machine alone)")
+    add("--port", type=int, default=8000, help="port, 0 for any free one (default 8000)", metavar="N")
+    add("--name", default=None, help="name of the model for callers (default: that of --model)")
+    add("--max-batch", type=int, default=16, help="requests in one forward (default 16)", metavar="N")
+    add("--kv-tokens", type=int, default=None, help="bound on the key-value store, in tokens", metavar="N")
+    add("--max-waiting", type=int, default=256, help="requests at once before 429 (default 256)", metavar="N")
+    add("--max-tokens-limit", type=int, default=None, help="largest max_tokens (default: context)", metavar="N")
+    add("--patience", type=float, default=30.0, help="seconds to finish in when stopped (default 30)", metavar="N")
     parser.set_defaults(run=run)
 
 

@@ -134,7 +134,13 @@ class Answer:
 
     def _envelope(self, kind: str, choices: list[Json]) -> Json:
         prefix = "chatcmpl" if self.chat else "cmpl"
-        return {"id": f"{prefix}-{self._number}", "object": kind, "created": self._created, "model": self.model, "choices": choices}
+        return {
+            "id": f"{prefix}-{self._number}",
+            "object": kind,
+            "created": self._created,
+            "model": self.model,
+            "choices": choices,
+        }
 
     def _chunk(self, choices: list[Json]) -> Json:
         return self._envelope("chat.completion.chunk" if self.chat else "text_completion", choices)

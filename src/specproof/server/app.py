@@ -109,9 +109,7 @@ def create_app(engine: Engine, settings: Settings) -> FastAPI:
     app.state.loop, app.state.metrics = loop, Metrics(loop)
     _add_routes(app, loop, settings)
     _add_failures(app)
-    app.add_middleware(
-        Guard, most=settings.most_bytes, key=settings.key, answered=app.state.metrics.answered
-    )
+    app.add_middleware(Guard, most=settings.most_bytes, key=settings.key, answered=app.state.metrics.answered)
     return app
 
 
@@ -187,9 +185,8 @@ async def _stream(answer: Answer, inbox: Inbox, loop: Loop) -> AsyncIterator[str
         for chunk in answer.first():
             yield _event(chunk)
         async for number, result in inbox.results():
-            chunk = answer.chunk(number, result)
-            if chunk is not None:
-                yield _event(chunk)
+            if (new := answer.chunk(number, result)) is not None:
+                yield _event(new)
         yield _event(answer.last(inbox.ordered()))
     except SpecproofError as error:
         # The status has been sent, so the error is an event.

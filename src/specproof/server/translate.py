@@ -12,6 +12,11 @@ from specproof.errors import SpecproofError
 from specproof.server.schema import ChatRequest, Common, CompletionRequest, ResponseFormat
 from specproof.types import SamplingParams
 
+# Fields that mean what the sampling parameter of that name means.
+_SAME = (
+    *("temperature", "top_k", "top_p", "min_p", "n", "seed", "min_tokens", "stop_token_ids", "bad_words"),
+    *("repetition_penalty", "presence_penalty", "frequency_penalty", "logit_bias", "prompt_logprobs"),
+)
 _DEFAULT_COMPLETION = 16  # OpenAI's
 
 
@@ -54,9 +59,7 @@ def _prompts(body: CompletionRequest | ChatRequest, engine: Engine) -> list[list
 def _params(
     body: CompletionRequest | ChatRequest, engine: Engine, prompt: list[int], most: int | None
 ) -> SamplingParams:
-    names = ("temperature", "top_p", "n", "seed", "presence_penalty", "frequency_penalty", "logit_bias")
-    names += ("top_k", "min_p", "repetition_penalty", "min_tokens", "stop_token_ids", "bad_words", "prompt_logprobs")
-    values = {name: getattr(body, name) for name in names if getattr(body, name) is not None}
+    values = {name: getattr(body, name) for name in _SAME if getattr(body, name) is not None}
     values |= {"stop": body.stops, "ignore_eos": body.ignore_eos}
     values["max_tokens"] = _max_tokens(body, engine, prompt, most)
     if isinstance(body, ChatRequest):
@@ -69,9 +72,7 @@ def _params(
     return SamplingParams(**values, **_structure(body.response_format))
 
 
-def _max_tokens(
-    body: CompletionRequest | ChatRequest, engine: Engine, prompt: list[int], most: int | None
-) -> int:
+def _max_tokens(body: CompletionRequest | ChatRequest, engine: Engine, prompt: list[int], most: int | None) -> int:
     asked = body.max_tokens
     if isinstance(body, ChatRequest):
         if body.max_completion_tokens is not None and asked not in (None, body.max_completion_tokens):

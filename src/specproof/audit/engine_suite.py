@@ -9,9 +9,12 @@ from specproof.audit.engine_exact import audit_engine
 from specproof.audit.enumerate import EnumeratingNoise
 from specproof.audit.report import EngineResult
 from specproof.backends.hf import HFBackend
+from specproof.drafters.early_exit import EarlyExitDrafter
 from specproof.drafters.model import ModelDrafter
 from specproof.drafters.ngram import NgramDrafter
 from specproof.drafters.none import NoDrafter
+from specproof.drafters.shapes.expand import Dynamic
+from specproof.drafters.suffix import SuffixDrafter
 from specproof.engine.engine import Engine
 from specproof.errors import unknown
 from specproof.rules import RULES, choose_rule, sound_rules
@@ -71,7 +74,12 @@ def audit_built(
     )
 
 
-def _model_drafter(architecture: str, tree: Tree | int = 2, drawn: Drawn = "iid") -> Drafter:
+def _early_exit_drafter(architecture: str) -> Drafter:
+    # One of the target's two layers: the same seed, so the weights are the target's.
+    return EarlyExitDrafter(HFBackend(tiny_model(architecture, VOCABULARY, seed=0)), 1, 2)
+
+
+def _model_drafter(architecture: str, tree: Tree | int | Dynamic = 2, drawn: Drawn = "iid") -> Drafter:
     # Another seed: a draft that differs from its target everywhere.
     return ModelDrafter(HFBackend(tiny_model(architecture, VOCABULARY, seed=1)), tree, drawn)
 
@@ -79,11 +87,15 @@ def _model_drafter(architecture: str, tree: Tree | int = 2, drawn: Drawn = "iid"
 _DRAFTERS: dict[str, Callable[[str], Drafter]] = {
     "none": lambda _: NoDrafter(),
     "ngram": lambda _: NgramDrafter(shortest=1),
+    "suffix": lambda _: SuffixDrafter(),
+    "suffix-chain": lambda _: SuffixDrafter(branching=False),
+    "early_exit": _early_exit_drafter,
     "model": _model_drafter,
     "tree-iid": lambda architecture: _model_drafter(architecture, TREE),
     "tree-without-replacement": lambda architecture: _model_drafter(architecture, TREE, "without_replacement"),
     "tree-top-and-one": lambda architecture: _model_drafter(architecture, TREE, "top_and_one"),
     "tree-point": lambda architecture: _model_drafter(architecture, TREE, "point"),
+    "tree-dynamic": lambda architecture: _model_drafter(architecture, Dynamic(2, 2, 4), "point"),
 }
 
 

@@ -62,7 +62,7 @@ def first_layers(model: Any, layers: int | None = None) -> Any:
     kind = model.config.model_type
     if kind not in _LAYERS:
         raise SpecproofError(
-            f"no early exit from a {kind} model; give a target of one of: {', '.join(sorted(_LAYERS))}"
+            f"no early exit from {kind!r} models; give a target of one of: {', '.join(sorted(_LAYERS))}"
         )
     inner = _twin(model.base_model)
     own = list(getattr(inner, _LAYERS[kind]))

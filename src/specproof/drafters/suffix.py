@@ -34,9 +34,9 @@ class SuffixDrafter:
         factor: nodes proposed for each token of the match.
         least: smallest estimated probability of a proposed node.
         branching: whether a draft may branch; else it is the most probable chain.
-        remember: tokens of finished outputs to draft from, the latest ones, 0 for none. Each text still follows the target's
-            law, but which text comes out for a seed then depends on the requests before it; only rule "coupling"
-            and temperature 0 give the same text again.
+        remember: tokens of finished outputs to draft from, the latest ones, 0 for none. Each text still follows
+            the target's law, but which text comes out for a seed then depends on the requests before it; only
+            rule "coupling" and temperature 0 give the same text again.
 
     Source: SuffixDecoding (2411.04975).
     """

@@ -180,6 +180,11 @@ class TestProposals:
         assert accepted(SuffixDrafter(factor=1, branching=False)) == pytest.approx(1, abs=1e-12)
         assert accepted(NgramDrafter(length=2)) == pytest.approx(2 / 3, abs=1e-12)
 
+    def test_a_longer_match_is_taken_where_it_is_surer(self):
+        """After 7 1 2 came 5 each time; after any 2 came 5, 6 or 8."""
+        text = [7, 1, 2, 5, 3, 2, 6, 3, 2, 8, 7, 1, 2]
+        assert propose(SuffixDrafter(branching=False), text)[:3] == [[5], [5, 3], [5, 3, 2]]
+
     def test_rare_continuations_are_left_out(self):
         assert propose(SuffixDrafter(least=0.5), self.text) == [[3]]
         assert propose(SuffixDrafter(least=0.7), self.text) == []

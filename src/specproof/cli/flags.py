@@ -81,7 +81,9 @@ def add_model_flags(parser: argparse.ArgumentParser) -> None:
 def add_speculation_flags(parser: argparse.ArgumentParser) -> None:
     """Who drafts, and who judges."""
     group = parser.add_argument_group("speculation")
-    group.add_argument("--drafter", default="ngram", help="none, ngram (default) or model", metavar="NAME")
+    group.add_argument(
+        "--drafter", default="ngram", help="none, ngram (default), suffix, early_exit or model", metavar="NAME"
+    )
     group.add_argument("--draft-model", default=None, help="folder or name of the smaller model", metavar="NAME")
     group.add_argument(
         "--draft-vocabulary",

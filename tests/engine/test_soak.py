@@ -244,8 +244,8 @@ def by_another_row(target, draft):
     return RULES["rejection"](target, replace(draft, rows=rows))
 
 
-@pytest.mark.parametrize("rule", [from_the_target, by_another_row])
+@pytest.mark.parametrize("rule", ["rejection", from_the_target, by_another_row])
 def test_the_pool_sees_a_rule_that_is_not_lossless(models, rule):
-    """The same requests and the same test as above, for a planted fault and for the rule without it."""
-    assert run(models, 100, 0, [("rejection", "model")])[0]["rejection"].pvalue > FALSE_ALARM
-    assert run(models, 100, 0, [(rule, "model")])[0][rule].pvalue < FALSE_ALARM / 4
+    """The same kind of requests and the same test as above, for planted faults and the rule without them."""
+    pvalue = run(models, 60, 0, [(rule, "model")])[0][rule].pvalue
+    assert pvalue > FALSE_ALARM if rule == "rejection" else pvalue < FALSE_ALARM / 4

@@ -30,8 +30,9 @@ class Cramped(HFBackend):
     """Runs out of memory where `too_much(batch)` says so, having changed nothing."""
 
     def __init__(self, model, too_much, error):
+        self.too_much, self.error, self.failures = lambda batch: False, error, 0
         super().__init__(model)
-        self.too_much, self.error, self.failures = too_much, error, 0
+        self.too_much = too_much
 
     def forward(self, batch, draft, start=None):
         if self.too_much(batch):

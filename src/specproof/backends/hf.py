@@ -83,7 +83,7 @@ class HFBackend:
         try:
             logits = self._run(layout)
             # A hidden state that is not finite makes all of a position's logits NaN: one of them tells.
-            if not bool(logits[..., 0].isfinite().all()):
+            if bool(logits[..., 0].isnan().any()):
                 with self.store.guarded():
                     logits = self._run(layout)
         except BaseException:

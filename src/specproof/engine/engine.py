@@ -130,11 +130,14 @@ class Engine:
         try:
             for request in mine:
                 self.add(request)
-            while not all(request.done for request in mine):
-                touched = self.step()
-                yield [request for request in mine if any(request is other for other in touched)]
+            while mine:
+                # Somebody else's steps may have finished them, or a call of `cancel`.
+                touched = set(map(id, self.step())) if not all(request.done for request in mine) else set()
+                news = [request for request in mine if request.done or id(request) in touched]
+                mine = [request for request in mine if not request.done]
+                yield news
         finally:
-            self._leave([request for request in mine if not request.done])
+            self._leave(mine)
 
     def requests(self, prompt: Prompt, params: SamplingParams) -> list[Request]:
         """The n requests of a prompt, to be added; errors in prompt or parameters are raised here."""

@@ -87,3 +87,21 @@ def test_a_failure_between_two_pieces_leaves_nothing_behind():
 def test_a_chunk_of_nothing_is_refused():
     with pytest.raises(SpecproofError, match="chunk=0"):
         HFBackend(tiny_model("llama", VOCABULARY), chunk=0)
+
+
+def test_padding_takes_one_entry_however_wide_the_pass():
+    """A row that takes no part lies between two that read 100 tokens: the store need not grow for it."""
+    model = tiny_model("llama", VOCABULARY, context=600)
+    backend = HFBackend(model)
+    first, long, last = sequence(1), sequence(250), sequence(2)
+    for one in (first, long, last):
+        backend.forward([one], empty_draft(1))
+        one.tokens.append(3)
+        backend.keep([one], [()])
+    capacity = backend.store._keys[0].shape[2]
+    for one in (first, last):
+        one.tokens += [4] * 100
+    outer = [first, last]
+    check(model, outer, empty_draft(2), backend.forward(outer, empty_draft(2)).logits)
+    assert backend.store._keys[0].shape[2] == capacity == 256
+    check(model, [long], empty_draft(1), backend.forward([long], empty_draft(1)).logits)

@@ -216,11 +216,10 @@ def alive():
 @pytest.mark.parametrize("turns", [1, pytest.param(10, marks=pytest.mark.slow)])
 def test_random_requests_get_the_text_or_the_law_of_naive_decoding(models, turns):
     """False alarm 1e-4 over all rules; 208 requests by default, 2080 in the slow run."""
-    pools, seen, counts = {}, Counter(), []
+    pools, seen = {}, Counter()
     for turn in range(turns):
         found, happened = run(models, 16, turn)
         seen += happened
-        counts.append(alive())
         for rule, pool in found.items():
             total = pools.setdefault(rule, Pool())
             total.places += pool.places
@@ -230,7 +229,20 @@ def test_random_requests_get_the_text_or_the_law_of_naive_decoding(models, turns
     for rule, pool in pools.items():
         assert pool.pvalue >= FALSE_ALARM / len(pools), (rule, pool.pvalue, len(pool.places))
     assert min(seen[kind] for kind in ("stop", "length", "cancelled", "warned", "accepted")) > 0
-    assert max(counts) == min(counts), "tensors or requests pile up"
+
+
+@pytest.mark.parametrize("count", [30, pytest.param(300, marks=pytest.mark.slow)])
+def test_an_engine_keeps_nothing_of_the_requests_it_served(models, count):
+    """Live tensors and requests after the first, second and third part of a long life are as many."""
+    drafter = ModelDrafter(HFBackend(models[1]), BUSH)
+    engine = Engine(HFBackend(models[0]), drafter, "walk", tokenizer=Letters(), eos=[EOS], max_batch=4, prefill=5)
+    counts = []
+    for part in range(3):
+        serve(engine, random_jobs(random.Random(part), count, greedy=0.3))
+        counts.append(alive())
+        assert engine.target.store.rows == drafter.backend.store.rows == []
+    assert counts[1] == counts[2] == counts[0]
+    assert counts[0][1] == 0
 
 
 def from_the_target(target, draft):

@@ -105,10 +105,10 @@ def _enter(store: KVStore, index: int, tree: Tree, tokens: list[int], start: int
 
 
 def _columns(part: _Part | None, used: int, ahead: int, width: int) -> _Columns:
-    """One row's columns; padding takes the slots behind the row's own entries, which nothing looks at."""
+    """One row's columns; all padding takes the one slot behind the row's own entries, which nothing looks at."""
     if part is None:
         blank = ahead + width
-        return _Columns([0] * blank, [0] * blank, list(range(used, used + blank)))
+        return _Columns([0] * blank, [0] * blank, [used] * blank)
     left, right = ahead - len(part.committed), width - len(part.nodes)
     own = len(part.committed) + len(part.nodes)
     end = part.base + own
@@ -118,7 +118,7 @@ def _columns(part: _Part | None, used: int, ahead: int, width: int) -> _Columns:
     return _Columns(
         [0] * left + part.committed + part.nodes + [0] * right,
         [0] * left + positions + [0] * right,
-        [*range(end, end + left), *range(part.base, end), *range(end + left, end + left + right)],
+        [end] * left + list(range(part.base, end)) + [end] * right,
     )
 
 
@@ -128,7 +128,7 @@ def _mask(parts: Sequence[_Part | None], slots: Tensor, ahead: int, visible: int
     mask = entries <= slots[..., None]
     for row, part in enumerate(parts):
         if part is None:
-            mask[row] = entries == slots[row, :, None]  # padding sees itself: finite, and seen by nobody
+            mask[row] = entries == slots[row, :, None]  # padding sees itself, which is finite
             continue
         left, end = ahead - len(part.committed), ahead + len(part.nodes)
         if left:

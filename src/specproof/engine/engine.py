@@ -252,11 +252,11 @@ class Engine:
         while group:
             try:
                 return act(group)
-            except (RuntimeError, MemoryError) as error:
-                if not out_of_memory(error):
-                    raise
+            except BaseException as error:
                 # What the failed turn left behind is forgotten; a later turn reads it again.
                 self._forget(group)
+                if not out_of_memory(error):
+                    raise
                 late = self.scheduler.preempt()
                 if late is None:
                     group[0].end("error", f"out of memory with no other request running: {error}".splitlines()[0])

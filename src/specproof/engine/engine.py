@@ -83,7 +83,7 @@ class Engine:
         self.budget = budget
         self.max_batch = max_batch
         self.scheduler = Scheduler(max_batch, kv_tokens, prefill)
-        self.drafting = Drafting(self.drafter, target.vocabulary)
+        self.drafting = Drafting(self.drafter, target.vocabulary, self.rule)
         self.noise = noise or CounterNoise()
         self.stats = Statistics()
 
@@ -137,11 +137,14 @@ class Engine:
         try:
             for request in mine:
                 self.add(request)
-            while not all(request.done for request in mine):
-                touched = self.step()
-                yield [request for request in mine if any(request is other for other in touched)]
+            while mine:
+                # Somebody else's steps may have finished them, or a call of `cancel`.
+                touched = set(map(id, self.step())) if not all(request.done for request in mine) else set()
+                news = [request for request in mine if request.done or id(request) in touched]
+                mine = [request for request in mine if not request.done]
+                yield news
         finally:
-            self._leave([request for request in mine if not request.done])
+            self._leave(mine)
 
     def requests(self, prompt: Prompt, params: SamplingParams) -> list[Request]:
         """The n requests of a prompt, to be added; errors in prompt or parameters are raised here."""
@@ -170,10 +173,12 @@ class Engine:
         reading, fresh = self.scheduler.read()
         new = set(map(id, reading + fresh))
         settled = [request for request in self.scheduler.running if id(request) not in new]
-        for group, act in ((reading, self._read), (fresh, self._begin), (settled, self._step)):
-            self._within_memory(self.scheduler.among_running(group), act)
         touched = [*reading, *fresh, *settled]
-        self._leave([request for request in touched if request.done])
+        try:
+            for group, act in ((reading, self._read), (fresh, self._begin), (settled, self._step)):
+                self._within_memory(self.scheduler.among_running(group), act)
+        finally:
+            self._leave([request for request in touched if request.done])
         return touched
 
     def _read(self, requests: Sequence[Request]) -> None:
@@ -190,6 +195,7 @@ class Engine:
                 request.prompt_logprobs = of_prompt(self.target, list(sequence.tokens), count)
             if room(sequence, self.target.context) == 0:
                 self._commit(request, [])
+            request.begun = True
         if live := [request for request in requests if not request.done]:
             self._step(live)
 
@@ -239,10 +245,11 @@ class Engine:
         used = [0, *(node + 1 for node in step.path)]
         broken = rows.broken[used].tolist()
         sound = broken.index(True) if True in broken else len(block)
+        count, logprobs = request.sequence.params.logprobs, []
+        if count is not None:  # before the commit, since memory may run out
+            logprobs = of_block(rows.rows, logits, step.path, block[:sound], count)
         kept = self._commit(request, block[:sound])
-        count = request.sequence.params.logprobs
-        if count is not None:
-            request.logprobs += of_block(rows.rows, logits, step.path, block[:kept], count)
+        request.logprobs += logprobs[:kept]
         if sound < len(block) and not request.done:
             request.end("error", no_law(request.sequence))
         return kept
@@ -255,17 +262,17 @@ class Engine:
         while group:
             try:
                 return act(group)
-            except (RuntimeError, MemoryError) as error:
-                if not out_of_memory(error):
-                    raise
+            except BaseException as error:
                 # What the failed turn left behind is forgotten; a later turn reads it again.
                 self._forget(group)
+                if not out_of_memory(error):
+                    raise
                 late = self.scheduler.preempt()
                 if late is None:
                     group[0].end("error", f"out of memory with no other request running: {error}".splitlines()[0])
                     return None
                 self._forget([late])
-                group = self.scheduler.among_running(group)
+                group = [request for request in self.scheduler.among_running(group) if not request.done]
         return None
 
     def _leave(self, requests: list[Request]) -> None:

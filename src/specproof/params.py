@@ -20,7 +20,7 @@ CustomProcessor = Callable[[list[int], "Tensor"], "Tensor"]
 class SamplingParams:
     """How the next token is drawn from the model's logits, and when to stop.
 
-    The meaning and the order of the filters are those of transformers' logits processors: penalties, bias,
+    The meaning and the order of the filters are those of transformers' logits processors: bias, penalties,
     bad words, min_tokens, own processors, temperature, top-k, top-p, min-p. The command line derives its flags
     from these fields.
 

@@ -28,13 +28,13 @@ def processors_for(params: SamplingParams, vocabulary: int, tokenizer: Any = Non
         SpecproofError: a token outside the vocabulary, or text without a tokenizer.
     """
     made: list[Processor] = []
+    if params.logit_bias:
+        _check("logit_bias", params.logit_bias, vocabulary)
+        made.append(LogitBias(params.logit_bias))
     if params.repetition_penalty != 1:
         made.append(RepetitionPenalty(params.repetition_penalty))
     if params.presence_penalty or params.frequency_penalty:
         made.append(OutputPenalty(params.presence_penalty, params.frequency_penalty))
-    if params.logit_bias:
-        _check("logit_bias", params.logit_bias, vocabulary)
-        made.append(LogitBias(params.logit_bias))
     if params.bad_words:
         words = tuple(dict.fromkeys(each for word in params.bad_words for each in _spellings(word, tokenizer)))
         _check("bad_words", [token for word in words for token in word], vocabulary)

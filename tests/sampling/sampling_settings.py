@@ -9,7 +9,7 @@ END = 0
 
 
 def after_two(context, logits):
-    """A user's function that looks at the text: what came two tokens ago is likelier, and sharper in long texts."""
+    """A user's function that looks at the text: long ones are sharper, what came two tokens ago is likelier."""
     logits = logits * (1 + 0.1 * len(context))
     logits[context[-2:][0]] += 0.75
     return logits
@@ -29,7 +29,6 @@ VALUES = {
     "top_p": (0.8,),
     "min_p": (0.2,),
 }
-# None of a parameter is a value as well: each must also work alone.
 CHOICES = [(name, value) for name, values in VALUES.items() for value in values]
 
 

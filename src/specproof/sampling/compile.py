@@ -54,7 +54,8 @@ def _spellings(word: str | tuple[int, ...], tokenizer: Any) -> list[tuple[int, .
         raise SpecproofError(f"bad_words: the text {word!r} needs a tokenizer; give its tokens instead")
     texts = (word.lstrip(), " " + word.lstrip())
     spelled = [tuple(tokenizer(text, add_special_tokens=False)["input_ids"]) for text in texts]
-    if not all(spelled):
+    # A token for whatever is unknown is not the word: forbidding it would forbid something else.
+    if not all(spelled) or any(tokenizer.unk_token_id in tokens for tokens in spelled):
         raise SpecproofError(f"bad_words: {word!r} has no tokens; give text that the tokenizer knows")
     return spelled
 

@@ -26,11 +26,11 @@ DRAFTERS = {
     "tree-point": ("walk", "coupling"),
     "tree-without-replacement": ("siblings",),
 }
-# By default each setting meets each kind of draft, with the rules in turn; all rules are slow.
+# By default each setting meets three kinds of draft, with the rules in turn, and sampled trees some; all are slow.
 IN_TURN = [
     (values, drafter, DRAFTERS[drafter][number % len(DRAFTERS[drafter])])
     for number, values in enumerate(SETTINGS)
-    for drafter in ("ngram", "model", "tree-iid")
+    for drafter in ("ngram", "model", "tree-point", *(["tree-iid"] if number in (9, 10, 13, 15) else []))
 ]
 ALL = [(values, drafter, rule) for values in SETTINGS for drafter, rules in DRAFTERS.items() for rule in rules]
 
@@ -38,6 +38,13 @@ ALL = [(values, drafter, rule) for values in SETTINGS for drafter, rules in DRAF
 @pytest.fixture(scope="module")
 def logits():
     return remembered(tiny_model("llama", 4, seed=0))
+
+
+def request(values, drafter, length):
+    """Trees are two levels deep only where five tokens are left; two tokens a row keep their paths countable."""
+    if not drafter.startswith("tree"):
+        return params_of(values, length)
+    return params_of(values | {"top_k": 2}, 5)
 
 
 def found_distance(logits, drafter, rule, params, tokenizer=None, ends=(END,)):
@@ -57,13 +64,13 @@ def found_distance(logits, drafter, rule, params, tokenizer=None, ends=(END,)):
 )
 def test_every_pair_of_parameters_keeps_the_law(logits, values, drafter, rule):
     """Field cases B11, B12, B13 and B14."""
-    assert found_distance(logits, drafter, rule, params_of(values)) <= 1e-12
+    assert found_distance(logits, drafter, rule, request(values, drafter, 3)) <= 1e-12
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("values", "drafter", "rule"), ALL, ids=lambda v: v if isinstance(v, str) else shown(v))
 def test_every_rule_and_drafter_with_one_more_token(logits, values, drafter, rule):
-    assert found_distance(logits, drafter, rule, params_of(values, 4)) <= 1e-12
+    assert found_distance(logits, drafter, rule, request(values, drafter, 4)) <= 1e-12
 
 
 @pytest.mark.parametrize(("drafter", "rule"), [("ngram", "walk"), ("model", "block"), ("tree-iid", "traversal")])

@@ -23,7 +23,7 @@ Structure = Literal["json_schema", "regex", "grammar"]
 class SamplingParams:
     """How the next token is drawn from the model's logits, and when to stop.
 
-    The meaning and the order of the filters are those of transformers' logits processors: penalties, bias,
+    The meaning and the order of the filters are those of transformers' logits processors: bias, penalties,
     bad words, min_tokens, own processors, structure, temperature, top-k, top-p, min-p. The command line derives
     its flags from these fields.
 

@@ -69,7 +69,10 @@ def test_several_prompts_are_numbered(generate):
         (["a", "--rule", "magic"], "unknown rule 'magic'; choose one of: auto, block"),
         (["a", "--rule", "lenience:0.5"], "is lossy: its texts do not follow the target's law"),
         (["a", "--rule", "hsd_published", "--allow-lossy"], "is for audits only"),
-        (["a", "--drafter", "magic"], "unknown drafter 'magic'; choose one of: early_exit, model, ngram, none, suffix"),
+        (
+            ["a", "--drafter", "magic"],
+            "unknown drafter 'magic'; choose one of: early_exit, model, ngram",
+        ),
         (["a", "--drafter", "model"], "needs a draft model"),
         (["a", "--temperature", "-1"], "temperature=-1.0 is not allowed"),
         (["a", "--top-p", "0"], "top_p=0.0 is not allowed: give a number in (0, 1]"),

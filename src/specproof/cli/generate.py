@@ -15,6 +15,7 @@ from specproof.cli.flags import (
     prepare_torch,
     sampling_from,
 )
+from specproof.errors import SpecproofError
 
 if TYPE_CHECKING:
     from specproof.engine.engine import Engine
@@ -46,6 +47,8 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Load, complete, print."""
     params = sampling_from(args)
+    if not args.json and (params.logprobs is not None or params.prompt_logprobs is not None):
+        raise SpecproofError("log-probabilities have no place in plain text: add --json to --logprobs")
     texts = [sys.stdin.read().removesuffix("\n") if text == "-" else text for text in args.prompts]
     prepare_torch(args)
     engine = engine_from(args)
@@ -53,14 +56,24 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         results = engine.generate(prompts, params)
         print(json.dumps(_document(args, params, results), ensure_ascii=False, indent=2))
-        return 0
+        return _failed(results)
+    code = 0
     for number, prompt in enumerate(prompts):
         if len(prompts) > 1:
             print(f"{'' if number == 0 else chr(10)}[{number + 1}/{len(prompts)}] {texts[number]}")
-        result = _stream(engine, prompt, params)
-        if args.stats:
-            _print_stats(result)
-    return 0
+        results = [_stream(engine, prompt, params)] if params.n == 1 else _several(engine, prompt, params)
+        for result in results:
+            for line in result.warnings + ((result.error,) if result.error else ()):
+                print(f"specproof: {line}", file=sys.stderr)
+            if args.stats:
+                _print_stats(result)
+        code = max(code, _failed(results))
+    return code
+
+
+def _failed(results: list[Result]) -> int:
+    """Exit code: 1 if a text could not be finished."""
+    return int(any(result.error for result in results))
 
 
 def _prompt(engine: Engine, text: str, raw: bool) -> Any:
@@ -75,6 +88,14 @@ def _stream(engine: Engine, prompt: Any, params: SamplingParams) -> Result:
         print(result.delta, end="", flush=True)
     print()
     return result
+
+
+def _several(engine: Engine, prompt: Any, params: SamplingParams) -> list[Result]:
+    """All completions of a prompt when they are done: as streams they would run into one another."""
+    results = engine.generate([prompt], params)
+    for result in results:
+        print(f"({result.index + 1} of {params.n}) {result.text}")
+    return results
 
 
 def _print_stats(result: Result) -> None:

@@ -51,7 +51,7 @@ def test_b11_temperature_half_of_the_table_row():
     assert torch.allclose(row, torch.tensor([0.36, 0.09, 0.01]).double() / 0.46, atol=1e-12)
 
 
-def test_temperature_zero_is_one_hot_at_the_first_maximum():
+def test_b18_temperature_zero_is_one_hot_at_the_first_maximum():
     """Field case B18: equal top logits give the lower index, however many rows are scored together."""
     logits = torch.tensor([1.0, 2.0, 2.0, 0.0])
     greedy = SamplingParams(temperature=0)

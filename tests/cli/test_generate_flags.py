@@ -27,7 +27,7 @@ def generate(capsys, model_folder):
     ("argv", "message"),
     [
         (["--logit-bias", "x"], "'x' is not TOKEN:BIAS, as in 42:-1.5"),
-        (["--logit-bias", "1:inf"], "give tokens >= 0 with finite biases"),
+        (["--logit-bias", "1:inf"], "give tokens (whole numbers >= 0) with finite biases"),
         (["--logit-bias", "99:1"], "logit_bias: token 99 is not in the vocabulary, 0 to 7"),
         (["--logit-bias", "1:2", "--logit-bias", "1:3"], "names token 1 more than once"),
         (["--stop-token-ids", "999999"], "stop_token_ids: token 999999 is not in the vocabulary, 0 to 7"),

@@ -123,6 +123,10 @@ def test_a_model_that_is_not_there(capsys):
         (["audit", "engine", "--exact", "--rule", "magic"], "unknown rule 'magic'"),
         (["audit", "engine", "--exact", "--drafter", "magic"], "unknown drafter 'magic'"),
         (["audit", "engine", "--exact", "--architecture", "magic"], "unknown architecture 'magic'"),
+        (
+            ["audit", "engine", "--exact", "--params", "magic"],
+            "unknown params 'magic'; choose one of: filters, text",
+        ),
     ],
 )
 def test_wrong_audits_are_refused(capsys, argv, message):
@@ -163,6 +167,16 @@ def test_audit_engine_reports_faults_as_caught(capsys):
     assert code == 0
     assert all(result["ok"] for result in document["results"])
     assert all(mutant["caught"] for mutant in document["mutants"])
+
+
+def test_audit_engine_under_parameters_that_look_at_the_text(capsys):
+    code, out, _ = run(
+        capsys, "audit", "engine", "--exact", "--params", "text", "--rule", "walk", "--drafter", "ngram"
+    )
+    assert code == 0
+    assert out.count("EXACT") == 4
+    for words in ("repetition-penalty 1.4", "min-tokens 2", "logit-bias {0: -0.75", "1 own function)"):
+        assert words in out
 
 
 @pytest.fixture

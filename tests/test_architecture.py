@@ -24,6 +24,7 @@ LEVEL = {
     "engine": 6,
     "testing": 7,
     "audit": 7,
+    "hf": 7,
     "cli": 8,
 }
 # The kits for third parties and the audits use each other's pieces.

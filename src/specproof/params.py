@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Literal
 
 from specproof.errors import SpecproofError
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 # From the tokens so far (prompt, output and drafted path) and the next token's logits [V] to other logits [V].
 CustomProcessor = Callable[[list[int], "Tensor"], "Tensor"]
+# What an output can be asked to be.
+Structure = Literal["json_schema", "regex", "grammar"]
 
 
 @dataclass(frozen=True)
@@ -21,8 +24,8 @@ class SamplingParams:
     """How the next token is drawn from the model's logits, and when to stop.
 
     The meaning and the order of the filters are those of transformers' logits processors: penalties, bias,
-    bad words, min_tokens, own processors, temperature, top-k, top-p, min-p. The command line derives its flags
-    from these fields.
+    bad words, min_tokens, own processors, structure, temperature, top-k, top-p, min-p. The command line derives
+    its flags from these fields.
 
     Attributes:
         temperature, top_k, top_p, min_p: which part of the model's law is kept, and how sharp.
@@ -38,6 +41,8 @@ class SamplingParams:
         n: completions for each prompt.
         logprobs: report log-probabilities of the output, and of this many of the likeliest other tokens.
         prompt_logprobs: the same for the prompt, under the raw model.
+        json_schema, regex, grammar: what the whole output is: JSON of a schema, a text that the expression
+            matches, or a text of a grammar in Lark's notation. At most one of them.
         processors: own functions over (context, logits), called for every position, drafted ones included.
     """
 
@@ -67,6 +72,13 @@ class SamplingParams:
         default=None, metadata={"help": "report log-probabilities, with this many likely tokens beside each"}
     )
     prompt_logprobs: int | None = field(default=None, metadata={"help": "the same for the prompt's tokens"})
+    json_schema: str | Mapping[str, Any] | None = field(
+        default=None, metadata={"help": "the output is JSON of this schema, a file or its text"}
+    )
+    regex: str | None = field(default=None, metadata={"help": "the output matches this regular expression"})
+    grammar: str | None = field(
+        default=None, metadata={"help": "the output is a text of this grammar, a file in Lark's notation"}
+    )
     processors: tuple[CustomProcessor, ...] = ()
 
     def __post_init__(self) -> None:
@@ -94,6 +106,18 @@ class SamplingParams:
         need(self.n >= 1, "n", "a whole number >= 1")
         need(self.logprobs is None or self.logprobs >= 0, "logprobs", "a whole number >= 0, or None")
         need(self.prompt_logprobs is None or self.prompt_logprobs >= 0, "prompt_logprobs", "a number >= 0")
+        need(isinstance(self.json_schema, (str, Mapping, NoneType)), "json_schema", "its text or a mapping")
+        need(isinstance(self.regex, (str, NoneType)), "regex", "a text")
+        need(isinstance(self.grammar, (str, NoneType)), "grammar", "a text")
+        if len(given := self.structure) > 1:
+            raise SpecproofError(f"{' and '.join(given)} are not allowed together: give one of them")
+
+    @property
+    def structure(self) -> dict[Structure, str | Mapping[str, Any]]:
+        """What the output has to be, by the parameter that says so: at most one."""
+        values: dict[Structure, str | Mapping[str, Any] | None]
+        values = {"json_schema": self.json_schema, "regex": self.regex, "grammar": self.grammar}
+        return {name: value for name, value in values.items() if value is not None}
 
     @classmethod
     def from_dict(cls, values: dict[str, object]) -> SamplingParams:

@@ -88,10 +88,20 @@ def test_wrong_input_is_one_line_and_exit_code_2(generate, argv, message):
     assert err.count("\n") == 1
 
 
-def test_a_draft_model_with_another_vocabulary(generate, wider_folder):
-    code, _, err = generate("a", "--drafter", "model", "--draft-model", wider_folder)
+def test_a_draft_model_padded_to_another_size(generate, wider_folder):
+    flags = ("--drafter", "model", "--draft-model", wider_folder, "--max-tokens", "4", "--raw", "--json")
+    for choice in ("same", "intersection"):
+        code, out, err = generate("a", *flags, "--draft-vocabulary", choice)
+        assert code == 0, err
+        document = json.loads(out)
+        assert document["draft_vocabulary"] == choice
+        assert all(token < 8 for token in document["results"][0]["tokens"])
+
+
+def test_an_intersection_needs_a_draft_model(generate):
+    code, _, err = generate("a", "--draft-vocabulary", "intersection")
     assert code == 2
-    assert "vocabulary of 9 tokens and the target one of 8" in err
+    assert "'intersection' needs a draft model" in err
 
 
 def test_a_model_that_is_not_there(capsys):

@@ -9,9 +9,13 @@ from specproof.audit.engine_exact import audit_engine
 from specproof.audit.enumerate import EnumeratingNoise
 from specproof.audit.report import EngineResult
 from specproof.backends.hf import HFBackend
+from specproof.drafters.early_exit import EarlyExitDrafter
 from specproof.drafters.model import ModelDrafter
 from specproof.drafters.ngram import NgramDrafter
 from specproof.drafters.none import NoDrafter
+from specproof.drafters.shapes.expand import Dynamic
+from specproof.drafters.suffix import SuffixDrafter
+from specproof.drafters.vocabulary import SharedVocabulary
 from specproof.engine.engine import Engine
 from specproof.errors import unknown
 from specproof.rules import RULES, choose_rule, sound_rules
@@ -50,7 +54,7 @@ def audit_engines(
         max_tokens: in place of what the settings say; paths grow exponentially.
     """
     lossless = tuple(rule.name for rule in sound_rules())
-    for drafter in drafters or tuple(_DRAFTERS):
+    for drafter in drafters or tuple(DRAFTERS):
         for setting in params or (TREE_PARAMS if drafter.startswith("tree") else PARAMS):
             if max_tokens is not None:
                 setting = replace(setting, max_tokens=max_tokens)
@@ -71,27 +75,44 @@ def audit_built(
     )
 
 
-def _model_drafter(architecture: str, tree: Tree | int = 2, drawn: Drawn = "iid") -> Drafter:
+def _early_exit_drafter(architecture: str) -> Drafter:
+    # One of the target's two layers: the same seed, so the weights are the target's.
+    return EarlyExitDrafter(HFBackend(tiny_model(architecture, VOCABULARY, seed=0)), 1, 2)
+
+
+def _model_drafter(architecture: str, tree: Tree | int | Dynamic = 2, drawn: Drawn = "iid") -> Drafter:
     # Another seed: a draft that differs from its target everywhere.
     return ModelDrafter(HFBackend(tiny_model(architecture, VOCABULARY, seed=1)), tree, drawn)
 
 
-_DRAFTERS: dict[str, Callable[[str], Drafter]] = {
+def _other_vocabulary(architecture: str, size: int, shared: dict[int, int] | None = None) -> Drafter:
+    own = HFBackend(tiny_model(architecture, size, seed=1))
+    spell = None if shared is None else lambda _: (0, 1)  # a token that is not shared is two there
+    return ModelDrafter(SharedVocabulary(own, VOCABULARY, shared, spell), 2)
+
+
+DRAFTERS: dict[str, Callable[[str], Drafter]] = {
     "none": lambda _: NoDrafter(),
     "ngram": lambda _: NgramDrafter(shortest=1),
+    "suffix": lambda _: SuffixDrafter(),
+    "suffix-chain": lambda _: SuffixDrafter(branching=False),
+    "early_exit": _early_exit_drafter,
     "model": _model_drafter,
+    "model-smaller-vocabulary": lambda architecture: _other_vocabulary(architecture, VOCABULARY - 1),
+    "intersection": lambda architecture: _other_vocabulary(architecture, 5, {0: 3, 1: 0, 3: 4}),
     "tree-iid": lambda architecture: _model_drafter(architecture, TREE),
     "tree-without-replacement": lambda architecture: _model_drafter(architecture, TREE, "without_replacement"),
     "tree-top-and-one": lambda architecture: _model_drafter(architecture, TREE, "top_and_one"),
     "tree-point": lambda architecture: _model_drafter(architecture, TREE, "point"),
+    "tree-dynamic": lambda architecture: _model_drafter(architecture, Dynamic(2, 2, 4), "point"),
 }
 
 
 def build_engine(drafter: str, rule: str, architecture: str = "llama") -> Engine | None:
     """An engine over the suite's tiny models; None for a rule that does not take what the drafter draws."""
-    if drafter not in _DRAFTERS:
-        raise unknown("drafter", drafter, _DRAFTERS)
-    made = _DRAFTERS[drafter](architecture)
+    if drafter not in DRAFTERS:
+        raise unknown("drafter", drafter, DRAFTERS)
+    made = DRAFTERS[drafter](architecture)
     if rule in RULES and not RULES[rule].accepts(made.drawn, made.chains):
         return None
     target = HFBackend(tiny_model(architecture, VOCABULARY, seed=0))

@@ -15,6 +15,9 @@ from torch import Tensor
 
 from specproof.types import GUMBEL, STOP, Key
 
+# Less is rounding: a mass that vanishes in another batch would shift the script of the next run.
+_DUST = 1e-14
+
 
 @dataclass
 class Path:
@@ -69,7 +72,7 @@ class EnumeratingNoise:
         assert key.use == GUMBEL or key not in self.keys[key.seed], f"one random number for two decisions: {key}"
         self.keys[key.seed].add(key)
         path.rounds += key.use == STOP and len(row) > 1
-        first, *others = [index for index, mass in enumerate(row) if mass > 0]
+        first, *others = [index for index, mass in enumerate(row) if mass > _DUST]
         if not others:
             # Certain, so no choice: whether the engine asks at all may depend on batch mates.
             path.probability *= row[first]

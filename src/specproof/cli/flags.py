@@ -17,8 +17,20 @@ def _bias(text: str) -> tuple[int, float]:
     return int(token), float(bias)
 
 
+def _definition(text: str) -> str:
+    """The content of a file; a JSON object stands for itself."""
+    if text.lstrip().startswith("{"):
+        return text
+    try:
+        return Path(text).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise argparse.ArgumentTypeError(f"cannot read {text!r} ({error}); name a file") from error
+
+
 # What a field's annotation is read as; `from __future__ import annotations` keeps them as text.
-_READ: dict[str, Any] = {"float": float, "int": int, "int | None": int}
+_READ: dict[str, Any] = {"float": float, "int": int, "int | None": int, "str | None": str}
+# Fields that are read from a file.
+_FILES = ("json_schema", "grammar")
 # Fields with several values: the flag may be repeated, and each time reads one of them.
 _REPEATED: dict[str, Any] = {"logit_bias": _bias, "stop_token_ids": int, "stop": str, "bad_words": str}
 
@@ -36,10 +48,10 @@ def add_sampling_flags(parser: argparse.ArgumentParser) -> None:
             shown = "TEXT" if read is str else "N"
             group.add_argument(flag, action="append", type=read, default=[], help=text, metavar=shown)
         else:
-            shown = "" if field.default is None else f" (default {field.default})"
-            group.add_argument(
-                flag, type=_READ[str(field.type)], default=field.default, help=text + shown, metavar="N"
-            )
+            read = _definition if field.name in _FILES else _READ[str(field.type)]
+            shown = {str: "TEXT", _definition: "FILE"}.get(read, "N")
+            text += "" if field.default is None else f" (default {field.default})"
+            group.add_argument(flag, type=read, default=field.default, help=text, metavar=shown)
 
 
 def sampling_from(args: argparse.Namespace) -> SamplingParams:

@@ -28,8 +28,16 @@ def add_parser(subparsers: Any) -> None:
     )
     add_model_flags(parser)
     group = parser.add_argument_group("speculation")
-    group.add_argument("--drafter", default="ngram", help="none, ngram (default) or model", metavar="NAME")
+    group.add_argument(
+        "--drafter", default="ngram", help="none, ngram (default), suffix, early_exit or model", metavar="NAME"
+    )
     group.add_argument("--draft-model", default=None, help="folder or name of the smaller model", metavar="NAME")
+    group.add_argument(
+        "--draft-vocabulary",
+        choices=["same", "intersection"],
+        default="same",
+        help="tokens of the smaller model: the same as the model's, or any (it drafts those that both have)",
+    )
     group.add_argument(
         "--rule",
         default="auto",
@@ -74,6 +82,7 @@ def _engine(args: argparse.Namespace) -> Engine:
         args.model,
         drafter=args.drafter,
         draft_model=args.draft_model,
+        vocabulary=args.draft_vocabulary,
         rule=args.rule,
         dtype=args.dtype,
         device=args.device,
@@ -126,6 +135,7 @@ def _document(args: argparse.Namespace, params: SamplingParams, results: list[Re
         "dtype": args.dtype,
         "drafter": args.drafter,
         "draft_model": args.draft_model,
+        "draft_vocabulary": args.draft_vocabulary,
         "params": asdict(params),
         "results": [result.as_dict() for result in results],
     }

@@ -15,6 +15,8 @@ from specproof.types import Backend, Drafter
 DRAFTERS: dict[str, str] = {
     "none": "specproof.drafters.none:NoDrafter",
     "ngram": "specproof.drafters.ngram:NgramDrafter",
+    "suffix": "specproof.drafters.suffix:SuffixDrafter",
+    "early_exit": "specproof.drafters.early_exit:EarlyExitDrafter",
     "model": "specproof.drafters.model:ModelDrafter",
 }
 
@@ -26,9 +28,9 @@ def choose_drafter(
 
     Args:
         name: a key of DRAFTERS.
-        target: the model it drafts for; a draft model must have the same vocabulary.
+        target: the model it drafts for; a draft model must have the same vocabulary (see `vocabulary`).
         backend: the draft model, which "model" needs and the others do not take.
-        coupled: whether a draft model shares its noise with rule "coupling".
+        coupled: whether a draft model, or the target as one, shares its noise with rule "coupling".
     """
     if name not in DRAFTERS:
         raise unknown("drafter", name, DRAFTERS)
@@ -40,11 +42,13 @@ def choose_drafter(
             if backend is None
             else f"drafter {name!r} takes no draft model: use drafter 'model'"
         )
+    if name == "early_exit":
+        return make(target, coupled=coupled)
     if backend is None:
         return make()
     if backend.vocabulary != target.vocabulary:
         raise SpecproofError(
             f"the draft model has a vocabulary of {backend.vocabulary} tokens and the target one of "
-            f"{target.vocabulary}; give a draft model with the target's tokenizer"
+            f"{target.vocabulary}; wrap it in drafters.vocabulary.SharedVocabulary"
         )
     return make(backend, coupled=coupled)

@@ -12,7 +12,9 @@ from specproof.backends.hf import HFBackend
 from specproof.drafters import choose_drafter
 from specproof.engine.default_model import default_model
 from specproof.engine.engine import Engine
+from specproof.engine.vocabulary import VOCABULARIES, in_target_tokens
 from specproof.errors import SpecproofError, unknown
+from specproof.types import Backend
 
 DTYPES = {
     "float32": torch.float32,
@@ -27,6 +29,7 @@ def load_engine(
     *,
     drafter: str = "ngram",
     draft_model: str | None = None,
+    vocabulary: str = "same",
     rule: str = "auto",
     dtype: str = "float32",
     device: str = "cpu",
@@ -37,18 +40,28 @@ def load_engine(
     Args:
         model: "default", a folder, or a name on the hub.
         drafter: a key of DRAFTERS; "model" needs `draft_model`.
-        draft_model: folder or name of the smaller model; it has to have the target's tokenizer.
+        draft_model: folder or name of the smaller model.
+        vocabulary: "same" takes a draft model with the target's tokenizer only, "intersection" any: it then drafts
+            the tokens that both have, and the law is still the target's.
         rule: a key of RULES, or "auto".
         dtype: one of DTYPES, for both models.
         device: where both models live, in torch's words.
         options: further arguments of `Engine`.
     """
+    if vocabulary not in VOCABULARIES:
+        raise unknown("vocabulary", vocabulary, VOCABULARIES)
+    if vocabulary != "same" and draft_model is None:
+        raise SpecproofError(
+            f"vocabulary {vocabulary!r} needs a draft model: give one (--drafter model --draft-model FOLDER)"
+        )
     loaded = load_model(model, dtype, device)
     tokenizer = load_tokenizer(model)
     target = HFBackend(loaded)
-    draft = HFBackend(load_model(draft_model, dtype, device)) if draft_model is not None else None
+    draft: Backend | None = None
     if draft_model is not None:
-        _same_tokens(tokenizer, load_tokenizer(draft_model))
+        own = load_tokenizer(draft_model)
+        draft = HFBackend(load_model(draft_model, dtype, device))
+        draft = in_target_tokens(draft, target.vocabulary, tokenizer, own, vocabulary)
     return Engine(
         target,
         choose_drafter(drafter, target, draft, coupled=rule == "coupling"),
@@ -119,14 +132,3 @@ def _not_loaded(kind: str, name: str, error: Exception) -> SpecproofError:
     return SpecproofError(
         f"cannot load the {kind} of {name!r}: {reason} (give a folder, a hub name, or 'default')"
     )
-
-
-def _same_tokens(target: Any, draft: Any) -> None:
-    """Raise unless both tokenizers give the same text the same number, naming the first that differs."""
-    ours, theirs = target.get_vocab(), draft.get_vocab()
-    for text, number in sorted(ours.items(), key=lambda item: item[1]):
-        if theirs.get(text) != number:
-            raise SpecproofError(
-                f"the draft model's tokenizer differs from the target's: token {number} {text!r} is "
-                f"{theirs.get(text, 'absent')} there; give a draft model with the target's tokenizer"
-            )

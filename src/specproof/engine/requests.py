@@ -147,7 +147,7 @@ def make_requests(
     made = []
     for index in range(params.n):
         # Each completion has its own: they may keep the state of the text they follow.
-        processors = processors_for(params, target.vocabulary, tokenizer)
+        processors = processors_for(params, target.vocabulary, tokenizer, ends)
         sequence = TokenSequence(list(tokens), len(tokens), params, completion_seed(seed, index), ends, processors)
         made.append(Request(sequence, tokenizer, index, reserve))
     return made

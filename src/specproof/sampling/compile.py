@@ -7,6 +7,7 @@ from typing import Any
 
 from specproof.errors import SpecproofError
 from specproof.sampling.bans import BadWords, Custom, LogitBias, MinTokens
+from specproof.sampling.grammar import compile_grammar
 from specproof.sampling.penalties import OutputPenalty, RepetitionPenalty
 from specproof.types import Processor, SamplingParams
 
@@ -16,13 +17,16 @@ def ends_for(params: SamplingParams, eos: Collection[int]) -> frozenset[int]:
     return frozenset(params.stop_token_ids) | (frozenset() if params.ignore_eos else frozenset(eos))
 
 
-def processors_for(params: SamplingParams, vocabulary: int, tokenizer: Any = None) -> tuple[Processor, ...]:
+def processors_for(
+    params: SamplingParams, vocabulary: int, tokenizer: Any = None, ends: Collection[int] = ()
+) -> tuple[Processor, ...]:
     """What the parameters do to logits; empty for most requests. Made once for each sequence.
 
     Args:
         params: of the request.
         vocabulary: number of the target's tokens.
-        tokenizer: for bad words that are given as text.
+        tokenizer: for bad words that are given as text, and for structured output.
+        ends: tokens that end the text, see `ends_for`.
 
     Raises:
         SpecproofError: a token outside the vocabulary, or text without a tokenizer.
@@ -43,6 +47,8 @@ def processors_for(params: SamplingParams, vocabulary: int, tokenizer: Any = Non
     if params.min_tokens:
         made.append(MinTokens(params.min_tokens))
     made += [Custom(function) for function in params.processors]
+    # Last, so that nothing adds mass again to what it forbids.
+    made += [compile_grammar(kind, definition, tokenizer, ends) for kind, definition in params.structure.items()]
     return tuple(made)
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from specproof.errors import NumericsError
 from specproof.sampling.filters import filtered, precise
+from specproof.sampling.grammar import Grammar
 from specproof.tree import Tree
 from specproof.types import Batch, Contexts, Draft, TokenSequence
 
@@ -79,4 +80,7 @@ def warp_next(logits: Tensor, sequence: TokenSequence) -> Tensor:
 def no_law(sequence: TokenSequence) -> str:
     """What is wrong where a row is broken."""
     place = f"no next token after {len(sequence.output)} tokens of output: logits hold NaN or infinity"
-    return place + (", or everything was forbidden" if sequence.processors else "")
+    if not sequence.processors:
+        return place
+    faults = [each.fault for each in sequence.processors if isinstance(each, Grammar) and each.fault]
+    return f"{place}, or everything was forbidden{f' ({faults[0]})' if faults else ''}"

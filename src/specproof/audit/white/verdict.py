@@ -227,7 +227,7 @@ class WhiteResult:
         what = f"drafter {self.setting.get('drafter')}, rule {self.setting.get('rule')}"
         lines = [f"{self.verdict.value}: engine with {what}: {self.reason}"]
         lines.append(self._evidence() if found.greedy is None else str(found.greedy))
-        if found.predictions:
+        if found.predictions and self.verdict is not Verdict.BIASED:
             hidden = max(found.predictions, key=lambda prediction: prediction.detectable)
             lines.append(f"known faults of TV {self.power:.3f} are caught with 95 % power (least: {hidden.fault})")
         lines.append(f"acceptance {found.acceptance:.2f}, {found.accepted} of {found.drafted} drafted")

@@ -85,10 +85,14 @@ class DraftTilt:
 
     def log_e(self, emissions: Emissions) -> Floats:
         """See `Arm.log_e`."""
-        logs = self._logs(emissions)
-        at = emissions.at_token(logs)
-        columns = [power * at - _logsumexp(emissions.log_target + power * logs) for power in self.powers]
-        return _allowed(emissions, np.where(emissions.drafted[:, None], np.stack(columns, 1), 0))
+        found = np.zeros((len(emissions), len(self.powers)))
+        if emissions.drafted.any():
+            drafted = emissions.some(emissions.drafted)
+            logs = self._logs(drafted)
+            at = drafted.at_token(logs)
+            columns = [power * at - _logsumexp(drafted.log_target + power * logs) for power in self.powers]
+            found[emissions.drafted] = np.stack(columns, 1)
+        return _allowed(emissions, found)
 
     def factors(self, emissions: Emissions) -> Iterator[Floats]:
         """[n, V] for each bet: its e-value for every token that could come out."""

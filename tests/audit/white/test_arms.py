@@ -68,9 +68,7 @@ def test_positions_tile_the_unit_interval(by, name):
     target, draft = (np.array(row) for row in ROWS[name])
     live = np.flatnonzero(target > 0)
     rows = [np.tile(row, (len(live), 1)) for row in (target, draft)]
-    low, high = (
-        Position("A", by).positions(Emissions.of(live, *rows, np.full(len(live), v))) for v in (0.0, 1.0)
-    )
+    low, high = (Position("A", by).positions(Emissions.of(live, *rows, np.full(len(live), v))) for v in (0.0, 1.0))
     order = np.argsort(low)
     assert low[order[0]] == pytest.approx(0, abs=1e-15)
     assert low[order[1:]] == pytest.approx(high[order[:-1]], abs=1e-15)
@@ -117,9 +115,9 @@ def test_repeated_texts_are_fair_and_duplicates_convict():
 @pytest.mark.parametrize("delta", [0.0, 1e-3, 0.02])
 @pytest.mark.parametrize("name", ["plain", "ties", "zeros", "certain draft", "tiny"])
 def test_tolerant_bets_are_fair_for_the_worst_law_within_delta(name, delta):
-    """The law that gains most: up to delta of mass moved from the tokens that pay least to the one that pays most."""
+    """The law that gains most: delta of mass moved from the tokens that pay least to the one that pays most."""
     target, draft = ROWS[name]
-    emissions, weights = every_token(target, draft)
+    emissions, _ = every_token(target, draft)
     for arm in tolerant_arms(delta):
         pays = np.exp(arm.log_e(emissions))
         # Over the noise first: a law has no say in it.

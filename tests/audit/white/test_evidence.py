@@ -24,7 +24,7 @@ TESTS = 30  # more than there are processes and rates
 
 
 def alarms(mixture, runs, tokens, seed):
-    """Of a correct engine's runs: how many reach each rate's capital at any look, together and by each arm alone."""
+    """How many of a correct engine's runs reach each rate's capital at any look, together and by arm."""
     target, draft = world(contexts=32, vocabulary=20)
     rng = np.random.default_rng(seed)
     found = defaultdict(int)
@@ -53,7 +53,7 @@ def test_false_alarms_at_any_look_of_many_runs(name):
 
 
 def test_a_repeated_look_at_a_fixed_test_would_alarm():
-    """The fault that the tests above would show: the z of the first Legendre shape, looked at after every token."""
+    """The fault that the tests above would show: the z of the first shape, looked at after every token."""
     target, draft = world(contexts=32, vocabulary=20)
     rng, found = np.random.default_rng(6), 0
     for _ in range(200):
@@ -86,7 +86,8 @@ def test_the_capital_is_the_weighted_mean_of_all():
     for arm in WITH_DRAFT:
         steps = arm.log_e(emissions)
         for part, weight in [(steps, 0.75 / 6)] + [
-            (np.where((emissions.strata == number)[:, None], steps, 0), 0.2 / 6 / 6) for number in range(len(STRATA))
+            (np.where((emissions.strata == number)[:, None], steps, 0), 0.2 / 6 / 6)
+            for number in range(len(STRATA))
         ]:
             parts.append(logsumexp(part.cumsum(0), axis=1) - np.log(steps.shape[1]))
             weights.append(weight)

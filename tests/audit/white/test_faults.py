@@ -53,7 +53,9 @@ def test_filters_and_temperatures_by_hand():
     assert faults.min_p(target, target, 0.3)[0] == pytest.approx(np.array([0.5, 0.3, 0.15, 0]) / 0.95)
     assert faults.tempered(target, target, 2.0)[0] == pytest.approx(target[0] ** 2 / (target[0] ** 2).sum())
     greedy = faults.likeliest(*floats(on.CROSSED))[0]
-    assert greedy == pytest.approx([0.6, 0.0, 0.4])  # kept with 0.3 / 0.5; else the residual, all on the third token
+    assert greedy == pytest.approx(
+        [0.6, 0.0, 0.4]
+    )  # kept with 0.3 / 0.5; else the residual, all on the third token
 
 
 @pytest.mark.parametrize("fault", FAMILIES, ids=lambda fault: fault.name)

@@ -15,13 +15,15 @@ import numpy as np
 from specproof.audit.white.arms import SHAPES, STAKES, Arm, DraftTilt, Library, Position, Temperature, legendre
 from specproof.audit.white.emission import Emissions, Floats
 from specproof.audit.white.evidence import WITH_DRAFT
+from specproof.audit.white.faults import FAULTS
 
 CLIPS = ((0.1, 4.0), (0.5, 2.0), (0.75, 1.33))
 # Whole rows are needed here, for every bet: fewer of them, or the bets cost as much as the model.
 _FEWER: tuple[Arm, ...] = (
     Temperature(exponents=(0.7, 0.93, 1.075, 1.43)),
     DraftTilt(powers=(-0.2, 0.2, 0.7)),
-    Library(shares=(1.0,)),
+    Library(faults=tuple(fault for fault in FAULTS if fault.needs_draft), shares=(1.0,)),
+    Library(faults=tuple(fault for fault in FAULTS if not fault.needs_draft), shares=(1.0,)),
 )
 
 
@@ -54,10 +56,20 @@ class Tolerant:
         if isinstance(self.inner, Position):
             logs = np.log(self.inner.values(emissions)) - np.log1p(self.delta * self._ranges())
         else:
-            assert isinstance(self.inner, (Temperature, DraftTilt, Library))
-            factors = self.inner.factors(emissions)
-            logs = np.stack([column for rows in factors for column in self._clipped(rows, emissions)], 1)
+            # Whole rows cost: only those on which there is something to bet.
+            needs_draft = isinstance(self.inner, DraftTilt) or (
+                isinstance(self.inner, Library) and all(fault.needs_draft for fault in self.inner.faults)
+            )
+            here = emissions.drafted if needs_draft else np.ones(len(emissions), dtype=bool)
+            logs = np.zeros((len(emissions), len(self.bets)))
+            if here.any():
+                logs[here] = self._whole_rows(emissions.some(here))
         return np.where(emissions.mass[:, None] > 0, logs, 0)
+
+    def _whole_rows(self, emissions: Emissions) -> Floats:
+        assert isinstance(self.inner, (Temperature, DraftTilt, Library))
+        factors = self.inner.factors(emissions)
+        return np.stack([column for rows in factors for column in self._clipped(rows, emissions)], 1)
 
     def _clipped(self, rows: Floats, emissions: Emissions) -> Iterator[Floats]:
         for low, high in CLIPS:

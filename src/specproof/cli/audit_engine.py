@@ -70,7 +70,7 @@ def run_engine(defaults: dict[str, Any], args: argparse.Namespace) -> int:
             raise SpecproofError(
                 f"{flag} does nothing {'with' if args.exact else 'without'} --exact: leave it out"
             )
-    if args.rule is not None:
+    if args.rule is not None and (args.exact or args.rule != "auto"):
         _check_rule(args.rule)
     return _run_exact(args) if args.exact else _run_white(args)
 
@@ -78,9 +78,9 @@ def run_engine(defaults: dict[str, Any], args: argparse.Namespace) -> int:
 def _check_rule(name: str) -> None:
     from specproof.rules import RULES, find_rule
 
-    if name != "auto" and name not in RULES and name.partition(":")[0] not in RULES:
+    if name.partition(":")[0] not in RULES:
         raise unknown("rule", name, RULES)
-    if name != "auto" and not find_rule(name).usable:
+    if not find_rule(name).usable:
         raise SpecproofError(f"rule {name!r} is for audits of rules only: specproof audit rule {name}")
 
 

@@ -22,7 +22,9 @@ from specproof.drafters.none import NoDrafter
 from specproof.engine.engine import Engine
 from specproof.errors import SpecproofError
 from specproof.noise import CounterNoise
+from specproof.rules.coupling import decided
 from specproof.testing.tiny import tiny_model
+from specproof.tree import Tree
 from specproof.types import Output, SamplingParams
 
 PROMPTS = ((1, 2), (3,), (4, 5, 6))
@@ -39,7 +41,14 @@ CONTROLS = {
     "block": lambda: table_engine(rule="block"),
     "other temperature, said so": lambda: draw.honest_drafter(table_engine()),
     "chains of one": lambda: table_engine(nodes=1),
+    "noise shared with the draft": lambda: other_engine("coupling", 3, coupled=True),
+    "trees": lambda: other_engine("siblings", Tree((-1, -1, 0, 1))),
 }
+
+
+def other_engine(rule, tree, **options):
+    target, draft = map(TableBackend, tables())
+    return Engine(target, ModelDrafter(draft, tree, **options), rule, max_batch=64)
 
 
 @pytest.mark.parametrize("name", CONTROLS)
@@ -235,3 +244,20 @@ def test_false_alarms_of_whole_audits():
     plans = [Plan(alpha=0.02, tokens=300, at_once=8, seed=seed, detect=0.9) for seed in range(300)]
     found = [audit(untouched(table_engine()), plan=plan).verdict for plan in plans]
     assert found.count(Verdict.BIASED) < too_many(300, 0.02)
+
+
+def test_coupled_drafts_would_be_an_unfair_bet():
+    """Why they are not recorded: known beforehand, they convict a correct engine."""
+    engine = other_engine("coupling", 3, coupled=True)
+    engine.coupled, rule = False, engine.rule
+
+    # The engine's own way to make the rows, out of the recorder's sight.
+    def decides(target_rows, drafted):
+        return rule(decided(target_rows, decides.batch, drafted, engine.noise), drafted)
+
+    def draft(batch, budget, noise, inner=engine.drafting.drafter.draft):
+        decides.batch = batch
+        return inner(batch, budget, noise)
+
+    engine.rule, engine.drafting.drafter.draft = decides, draft
+    assert audit(engine).verdict is Verdict.BIASED

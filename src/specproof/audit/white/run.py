@@ -92,11 +92,12 @@ class Audit:
 
     def texts(self, engine: Engine, use: int, tokens: int) -> Iterator[Text]:
         """Texts of an engine, `at_once` in the making at a time, until there are this many tokens."""
-        seeds = self.plan.seeds(use, tokens + self.plan.at_once)
+        # Enough even if each turn of `at_once` texts should make one token only.
+        seeds = self.plan.seeds(use, tokens * self.plan.at_once)
         number = made = 0
         while made < tokens:
             wave = []
-            for _ in range(self.plan.at_once):
+            for _ in range(min(self.plan.at_once, -(-(tokens - made) // self.plan.length))):
                 prompt = number % len(self.prompts)
                 wave.append(self._begun(engine, prompt, seeds[number]))
                 number += 1

@@ -117,11 +117,14 @@ def test_faults_are_caught_when_the_planner_says(fault):
     assert share_convicted(fault, tokens, 40, 1) >= 31 / 40
 
 
+# Of 50 tokens top-k 50 takes none away, and the faintest temperatures (TV 0.02) need 20,000 tokens a run.
+LEFT_OUT = ("top-k 50 added", "temperature times 1.03", "temperature times 0.97")
+SIMULATED = [fault for fault in FAMILIES if fault.name not in LEFT_OUT]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", FAMILIES, ids=lambda fault: fault.name)
+@pytest.mark.parametrize("fault", SIMULATED, ids=lambda fault: fault.name)
 def test_every_family_is_caught_when_the_planner_says(fault):
     """200 runs; 95 % power or more leaves fewer than 177 with probability below 1e-4."""
-    needed = predictions()[fault].n95
-    if needed > 10_000:
-        pytest.skip("a fault of TV 0.02 would take an hour")
-    assert share_convicted(fault, int(1.25 * needed) + 1, 200, 2) >= 177 / 200
+    tokens = int(1.25 * predictions()[fault].n95) + 1
+    assert share_convicted(fault, tokens, 200, 2) >= 177 / 200

@@ -25,6 +25,7 @@ LEVEL = {
     "testing": 7,
     "audit": 7,
     "hf": 7,
+    "server": 7,
     "cli": 8,
 }
 # The kits for third parties and the audits use each other's pieces.

@@ -30,12 +30,16 @@ class HFBackend:
     Args:
         model: a decoder-only model with a language-model head, in evaluation mode.
         context: most tokens of a text; the model's own limit if not given.
+        chunk: most missing tokens of a text that one pass reads. A text that was never seen, or was forgotten
+            for want of memory, is caught up in pieces, since a mask has chunk x length entries.
 
     Raises:
         SpecproofError: the model cannot be rolled back, or does not honour mask and positions.
     """
 
-    def __init__(self, model: Any, context: int | None = None) -> None:
+    def __init__(self, model: Any, context: int | None = None, *, chunk: int = 512) -> None:
+        if chunk < 1:
+            raise SpecproofError(f"chunk={chunk} is not allowed: a pass reads 1 token or more")
         refuse_state(model)
         self.model = model
         self.vocabulary = int(model.get_output_embeddings().weight.shape[0])
@@ -43,6 +47,7 @@ class HFBackend:
         if context is not None and not 0 < context <= own:
             raise SpecproofError(f"context={context} is not allowed: this model takes 1 to {own} tokens")
         self.context = context or own
+        self.chunk = chunk
         self.store = KVStore(model.device)
         try:
             error = _probe(self)
@@ -56,16 +61,11 @@ class HFBackend:
     @torch.inference_mode()
     def forward(self, batch: Batch, draft: Draft, start: Sequence[int] | None = None) -> Output:
         """See `Backend.forward`; logits are in the model's dtype."""
-        layout = lay_out(self.store, batch, draft, start)
-        self.store.begin(layout.write)
-        try:
-            logits = self._run(layout)
-        except BaseException:
-            self.store.clear()  # half-written entries must not be found by a later step
-            raise
-        if layout.order != list(range(len(logits))):
-            logits = logits[layout.order]
-        return Output(logits)
+        if not any(start or ()):
+            while late := [sequence for sequence in batch if self.store.missing(sequence) > self.chunk]:
+                self._score(lay_out(self.store, late, _empty(len(late)), limit=self.chunk))
+                self.store.keep(late, [()] * len(late))
+        return Output(self._score(lay_out(self.store, batch, draft, start)))
 
     @torch.inference_mode()
     def keep(self, batch: Batch, paths: Sequence[Sequence[int]]) -> None:
@@ -76,6 +76,24 @@ class HFBackend:
     def free(self, batch: Batch) -> None:
         """See `Backend.free`."""
         self.store.free(batch)
+
+    def _score(self, layout: Layout) -> Tensor:
+        """Logits [B, rows, V] in the order of the batch; NaN after a broken node stays with its descendants."""
+        self.store.begin(layout.write)
+        try:
+            logits = self._run(layout)
+            # A hidden state that is not finite makes all of a position's logits NaN: one of them tells.
+            if bool(logits[..., 0].isnan().any()):
+                with self.store.guarded():
+                    logits = self._run(layout)
+        except BaseException:
+            self.store.clear()  # half-written entries must not be found by a later step
+            raise
+        for index, row in enumerate(self.store.rows[layout.write.first : layout.write.last]):
+            if row.broken:
+                sees = layout.mask[index, 0][-layout.scored :, sorted(row.broken)].any(-1)
+                logits[index, sees.to(logits.device)] = torch.nan
+        return logits if layout.order == list(range(len(logits))) else logits[layout.order]
 
     def _run(self, layout: Layout) -> Tensor:
         device = self.store.device
@@ -115,6 +133,10 @@ def refuse_state(model: Any) -> None:
         raise SpecproofError(f"attention {attention!r} takes no tree mask; load with attn_implementation='sdpa'")
 
 
+def _empty(count: int) -> Draft:
+    return Draft((Tree.chain(0),) * count, torch.zeros(count, 0, dtype=torch.long), None, "point")
+
+
 def _probe(backend: HFBackend) -> float:
     """Score ragged small trees, move accepted nodes, go on; the largest difference from recomputation.
 
@@ -141,8 +163,7 @@ def _probe(backend: HFBackend) -> float:
     for sequence in batch:
         sequence.tokens += [nodes[1], nodes[2], 0]
     backend.keep(batch, [(1, 2)] * 2)
-    empty = Draft((Tree.chain(0),) * 2, torch.zeros(2, 0, dtype=torch.long), None, "point")
-    found.append(backend.forward(batch, empty).logits.flatten(0, 1))
+    found.append(backend.forward(batch, _empty(2)).logits.flatten(0, 1))
     expected += [_recompute(backend, sequence.tokens) for sequence in batch]
     backend.free(batch)
     reference = torch.stack(expected).double()

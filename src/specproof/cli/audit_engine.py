@@ -6,18 +6,19 @@ import argparse
 import json
 import shlex
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from specproof.cli.flags import add_model_flags, add_sampling_flags, prepare_torch, sampling_from
 from specproof.errors import SpecproofError, unknown
+from specproof.types import SamplingParams
 
 if TYPE_CHECKING:
     from specproof.audit.white.verdict import WhiteResult
 
 # Flags of the exact audit only, and of both; all others are of the statistical one.
-_EXACT = ("architecture", "mutants")
+_EXACT = ("architecture", "params", "mutants")
 _BOTH = ("exact", "rule", "drafter", "max_tokens", "json", "run", "help")
 
 
@@ -54,6 +55,9 @@ def add_parser(kinds: Any) -> None:
         "--detect", type=float, default=0.1, help="total variation that must not be missed (default 0.1)"
     )
     engine.add_argument("--exact", action="store_true", help="enumerate a tiny transformer's engine")
+    engine.add_argument(
+        "--params", default="filters", help="filters (default), or text: penalties, bans and all that looks at it"
+    )
     engine.add_argument("--architecture", default="llama", help="llama (default), qwen2, qwen3 or gpt2")
     engine.add_argument("--mutants", action="store_true", help="audit engines with a planted fault as well")
     engine.add_argument("--json", action="store_true", help="one JSON document")
@@ -142,12 +146,11 @@ def _run_exact(args: argparse.Namespace) -> int:
     rules, drafters = [args.rule] if args.rule else [], [args.drafter] if args.drafter else []
     results, found = [], []
     for params, result in audit_engines(
-        rules, drafters, architecture=args.architecture, max_tokens=args.max_tokens
+        rules, drafters, architecture=args.architecture, params=args.params, max_tokens=args.max_tokens
     ):
         results.append(result)
         if not args.json:
-            filters = f"temperature {params.temperature}, top-k {params.top_k}, top-p {params.top_p}"
-            print(f"{result} ({filters})", flush=True)
+            print(f"{result} ({_shown(params)})", flush=True)
     if not results:
         raise SpecproofError(f"rule {args.rule!r} does not take what drafter {args.drafter!r} draws")
     for description, result in audit_mutants(args.architecture) if args.mutants else ():
@@ -161,3 +164,13 @@ def _run_exact(args: argparse.Namespace) -> int:
         }
         print(json.dumps(document, indent=2))
     return 0 if all(result.ok for result in results) and not any(result.ok for _, result in found) else 1
+
+
+def _shown(params: SamplingParams) -> str:
+    """The filters, then whatever else is not as usual."""
+    usual, own = SamplingParams(), len(params.processors)
+    rest = [f.name for f in fields(params) if getattr(params, f.name) != getattr(usual, f.name)]
+    shown = {name: getattr(params, name) for name in rest if name not in ("max_tokens", "processors")}
+    shown = {"temperature": params.temperature, "top_k": params.top_k, "top_p": params.top_p} | shown
+    words = [f"{name.replace('_', '-')} {value}" for name, value in shown.items()]
+    return ", ".join(words + ([f"{own} own function"] if own else []))

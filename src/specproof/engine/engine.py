@@ -13,11 +13,12 @@ from typing import Any
 
 from torch import Tensor
 
-from specproof.drafters import choose_drafter
+from specproof.drafters import DRAFTERS, choose_drafter
 from specproof.drafters.none import empty_draft
 from specproof.engine.drafting import Drafting
 from specproof.engine.logprobs import of_block, of_prompt
 from specproof.engine.memory import out_of_memory
+from specproof.engine.pace import Pace
 from specproof.engine.requests import Request, Result, make_requests
 from specproof.engine.scheduler import Scheduler
 from specproof.engine.stats import Statistics
@@ -47,7 +48,10 @@ class Engine:
         kv_tokens: most entries of the key-value store in each layer; further requests wait (see `Scheduler`).
         prefill: most prompt tokens that a request reads in one forward.
         allow_lossy: take a rule that changes the target's law; results then say lossless=False.
-        noise: where randomness comes from; the keyed noise of `noise` unless an audit enumerates.
+        adaptive: draft as far as it pays, see `Pace`; false drafts the full budget in every step.
+        trace: keep a record of every step in the statistics of each request.
+        noise: where randomness comes from; unless given, the keyed noise of `noise`. Draft lengths do not hang on
+            the clock under a noise that is given, so that an audit can repeat its runs.
     """
 
     def __init__(
@@ -63,6 +67,8 @@ class Engine:
         kv_tokens: int | None = None,
         prefill: int = 512,
         allow_lossy: bool = False,
+        adaptive: bool = True,
+        trace: bool = False,
         noise: Noise | None = None,
     ) -> None:
         if max_batch < 1 or budget < 0 or prefill < 1:
@@ -83,9 +89,11 @@ class Engine:
         self.budget = budget
         self.max_batch = max_batch
         self.scheduler = Scheduler(max_batch, kv_tokens, prefill)
-        self.drafting = Drafting(self.drafter, target.vocabulary)
+        self.drafting = Drafting(self.drafter, target.vocabulary, self.rule)
         self.noise = noise or CounterNoise()
         self.stats = Statistics()
+        self.pace = Pace(self.drafter, self.coupled, adaptive=adaptive, timed=noise is None)
+        self.trace = trace
 
     @classmethod
     def from_pretrained(cls, model: str = "default", **options: Any) -> Engine:
@@ -98,6 +106,13 @@ class Engine:
     def rule_name(self) -> str:
         """Name of the rule in use."""
         return self.rule.label if isinstance(self.rule, Rule) else getattr(self.rule, "__name__", "custom")
+
+    @property
+    def drafter_name(self) -> str:
+        """Name of the drafter in use, as in DRAFTERS; of one that is not there its class's."""
+        kind = type(self.drafter)
+        places = {place: name for name, place in DRAFTERS.items()}
+        return places.get(f"{kind.__module__}:{kind.__qualname__}", kind.__name__)
 
     @property
     def lossless(self) -> bool | None:
@@ -130,15 +145,18 @@ class Engine:
         try:
             for request in mine:
                 self.add(request)
-            while not all(request.done for request in mine):
-                touched = self.step()
-                yield [request for request in mine if any(request is other for other in touched)]
+            while mine:
+                # Somebody else's steps may have finished them, or a call of `cancel`.
+                touched = set(map(id, self.step())) if not all(request.done for request in mine) else set()
+                news = [request for request in mine if request.done or id(request) in touched]
+                mine = [request for request in mine if not request.done]
+                yield news
         finally:
-            self._leave([request for request in mine if not request.done])
+            self._leave(mine)
 
     def requests(self, prompt: Prompt, params: SamplingParams) -> list[Request]:
         """The n requests of a prompt, to be added; errors in prompt or parameters are raised here."""
-        return make_requests(prompt, params, self.target, self.tokenizer, self.eos)
+        return make_requests(prompt, params, self.target, self.tokenizer, self.eos, trace=self.trace)
 
     def add(self, request: Request) -> None:
         """Queue a request; it joins between steps."""
@@ -163,10 +181,12 @@ class Engine:
         reading, fresh = self.scheduler.read()
         new = set(map(id, reading + fresh))
         settled = [request for request in self.scheduler.running if id(request) not in new]
-        for group, act in ((reading, self._read), (fresh, self._begin), (settled, self._step)):
-            self._within_memory(self.scheduler.among_running(group), act)
         touched = [*reading, *fresh, *settled]
-        self._leave([request for request in touched if request.done])
+        try:
+            for group, act in ((reading, self._read), (fresh, self._begin), (settled, self._step)):
+                self._within_memory(self.scheduler.among_running(group), act)
+        finally:
+            self._leave([request for request in touched if request.done])
         return touched
 
     def _read(self, requests: Sequence[Request]) -> None:
@@ -183,17 +203,19 @@ class Engine:
                 request.prompt_logprobs = of_prompt(self.target, list(sequence.tokens), count)
             if room(sequence, self.target.context) == 0:
                 self._commit(request, [])
+            request.begun = True
         if live := [request for request in requests if not request.done]:
-            self._step(live)
+            self._step(live, fresh=True)
 
-    def _step(self, requests: Sequence[Request]) -> None:
+    def _step(self, requests: Sequence[Request], fresh: bool = False) -> None:
         """One round for a batch; drafts one less than there is room, which is left to the extra token."""
         batch = [request.sequence for request in requests]
-        budget = [min(self.budget, room(s, self.target.context) - 1) for s in batch]
         times = [perf_counter()]
 
         # 1 draft
-        draft = self.drafting.draft(requests, budget, self.noise)
+        most = [min(self._most(r), room(r.sequence, self.target.context) - 1) for r in requests]
+        choices = self.pace.choose(requests, most)
+        draft = self.drafting.draft(requests, [choice.nodes for choice in choices], self.noise)
         times.append(perf_counter())
 
         # 2 forward
@@ -207,12 +229,11 @@ class Engine:
         steps = draw(law, batch, draft, self.noise)
 
         # 4 commit: in order, up to the first end
-        tokens = draft.tokens.tolist()
+        tokens, outcomes = draft.tokens.tolist(), []
         for b, (request, step) in enumerate(zip(requests, steps, strict=True)):
             block = [tokens[b][node] for node in step.path] + [step.token]
             kept = self._settle(request, step, block, Rows(rows.rows[b], rows.broken[b]), output.logits[b])
-            request.stats.count(draft.trees[b].depths, len(step.path), kept)
-            self.stats.count(draft.trees[b].depths, len(step.path), kept)
+            outcomes.append((len(step.path), kept))
             steps[b] = cut(step, kept)
 
         # 5 roll back
@@ -221,18 +242,24 @@ class Engine:
         times.append(perf_counter())
 
         spent = [after - before for before, after in pairwise(times)]
-        for stats in (self.stats, *(request.stats for request in requests)):
-            stats.time(*spent)
+        records = self.pace.record(requests, choices, draft.trees, outcomes, spent, fresh)
+        for request, record in zip(requests, records, strict=True):
+            request.stats.add(record)
+            self.stats.add(record, 1 / len(requests))
+
+    def _most(self, request: Request) -> int:
+        return self.budget if request.budget is None else min(self.budget, request.budget)
 
     def _settle(self, request: Request, step: Step, block: list[int], rows: Rows, logits: Tensor) -> int:
         """Commit a block as far as the model gave a law for it; returns how many tokens were."""
         used = [0, *(node + 1 for node in step.path)]
         broken = rows.broken[used].tolist()
         sound = broken.index(True) if True in broken else len(block)
+        count, logprobs = request.sequence.params.logprobs, []
+        if count is not None:  # before the commit, since memory may run out
+            logprobs = of_block(rows.rows, logits, step.path, block[:sound], count)
         kept = self._commit(request, block[:sound])
-        count = request.sequence.params.logprobs
-        if count is not None:
-            request.logprobs += of_block(rows.rows, logits, step.path, block[:kept], count)
+        request.logprobs += logprobs[:kept]
         if sound < len(block) and not request.done:
             request.end("error", no_law(request.sequence))
         return kept
@@ -245,17 +272,17 @@ class Engine:
         while group:
             try:
                 return act(group)
-            except (RuntimeError, MemoryError) as error:
-                if not out_of_memory(error):
-                    raise
+            except BaseException as error:
                 # What the failed turn left behind is forgotten; a later turn reads it again.
                 self._forget(group)
+                if not out_of_memory(error):
+                    raise
                 late = self.scheduler.preempt()
                 if late is None:
                     group[0].end("error", f"out of memory with no other request running: {error}".splitlines()[0])
                     return None
                 self._forget([late])
-                group = self.scheduler.among_running(group)
+                group = [request for request in self.scheduler.among_running(group) if not request.done]
         return None
 
     def _leave(self, requests: list[Request]) -> None:

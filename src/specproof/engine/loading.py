@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from jinja2 import TemplateError
 
 from specproof.backends.hf import HFBackend
 from specproof.drafters import choose_drafter
@@ -115,8 +116,22 @@ def chat_tokens(tokenizer: Any, message: str) -> list[int]:
     """Tokens of one user message in the model's chat format; plain text where the model has none."""
     if tokenizer.chat_template is None:
         return list(tokenizer(message)["input_ids"])
-    chat = [{"role": "user", "content": message}]
-    return list(tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=True)["input_ids"])
+    return messages_tokens(tokenizer, [{"role": "user", "content": message}])
+
+
+def messages_tokens(tokenizer: Any, messages: list[dict[str, str]]) -> list[int]:
+    """Tokens of a conversation in the model's chat format, up to where the model's answer begins.
+
+    Raises:
+        SpecproofError: the model has no chat format, or it does not take these messages.
+    """
+    if tokenizer.chat_template is None:
+        raise SpecproofError("this model has no chat format; complete a plain prompt instead")
+    try:
+        encoded = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)
+    except TemplateError as error:
+        raise SpecproofError(f"the model's chat format does not take these messages: {error}") from error
+    return list(encoded["input_ids"])
 
 
 def _place(name: str) -> str:

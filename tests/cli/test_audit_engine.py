@@ -47,7 +47,7 @@ def test_a_lossy_rule_is_convicted(audit):
 
 def test_greedy_text_is_exact(audit):
     code, out, _ = audit(*audit.draft, "--temperature", 0)
-    assert code == 0
+    assert code == 0, out
     assert out.startswith(("EXACT", "LOSSLESS WITHIN NUMERICS"))
 
 

@@ -109,6 +109,8 @@ def _run_white(args: argparse.Namespace) -> int:
         device=args.device,
         max_batch=plan.at_once,
         allow_lossy=True,
+        # A drafter that does not pay has to be exercised all the same.
+        adaptive=False,
     )
     prompts = [chat_tokens(engine.tokenizer, text) for text in args.prompt or PROMPTS]
     result = audit_white(

@@ -47,7 +47,7 @@ CONTROLS = {
 
 def other_engine(rule, tree, **options):
     target, draft = map(TableBackend, tables())
-    return Engine(target, ModelDrafter(draft, tree, **options), rule, max_batch=64)
+    return Engine(target, ModelDrafter(draft, tree, **options), rule, max_batch=64, adaptive=False)
 
 
 @pytest.mark.parametrize("name", CONTROLS)
@@ -159,7 +159,7 @@ def test_temperature_0_is_judged_token_by_token():
 
 def test_a_tiny_transformer_is_lossless_and_its_ledger_empty_to_rounding():
     target, draft = tiny_model("llama", 11, context=128), tiny_model("llama", 11, seed=1, context=128)
-    engine = Engine(HFBackend(target), ModelDrafter(HFBackend(draft), 3), eos=(0,), max_batch=16)
+    engine = Engine(HFBackend(target), ModelDrafter(HFBackend(draft), 3), eos=(0,), max_batch=16, adaptive=False)
     said = []
     result = audit_white(engine, PROMPTS, PLAIN, Plan(tokens=300, at_once=16, detect=0.5), announce=said.append)
     assert result.verdict is Verdict.LOSSLESS, result
@@ -176,7 +176,7 @@ def test_rounding_is_measured_and_tolerated():
             return Output((super().forward(batch, draft, start).logits * 16).round() / 16)
 
     plain = HFBackend(model)
-    engine = Engine(Rounded(plain), ModelDrafter(HFBackend(draft), 3), max_batch=16)
+    engine = Engine(Rounded(plain), ModelDrafter(HFBackend(draft), 3), max_batch=16, adaptive=False)
     parts = {"reference": reference_for(plain), "fresh": Rounded(HFBackend(model))}
     result = audit_white(engine, PROMPTS, PLAIN, Plan(tokens=300, at_once=16, detect=0.5), **parts)
     assert 1e-3 < result.findings.ledger.largest < 0.05

@@ -29,7 +29,9 @@ def tables(vocabulary=12, seed=0, spread=0.7):
 def table_engine(nodes=3, rule="rejection", **options):
     """An engine over the tables, with production's noise."""
     target, draft = tables(**options)
-    return Engine(TableBackend(target), ModelDrafter(TableBackend(draft), nodes), rule, max_batch=64)
+    return Engine(
+        TableBackend(target), ModelDrafter(TableBackend(draft), nodes), rule, max_batch=64, adaptive=False
+    )
 
 
 def scores(model):

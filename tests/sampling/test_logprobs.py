@@ -37,7 +37,7 @@ class Watching(Engine):
         self.came += (["accepted"] * len(step.path) + [extra])[:kept]
         return kept
 
-    def _step(self, requests):
+    def _step(self, requests, fresh=False):
         real, self.came = self.drafting.draft, getattr(self, "came", [])
 
         def draft(*args):
@@ -47,7 +47,7 @@ class Watching(Engine):
 
         self.drafting.draft = draft
         try:
-            super()._step(requests)
+            super()._step(requests, fresh)
         finally:
             self.drafting.draft = real
 

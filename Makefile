@@ -23,7 +23,7 @@ demo: $(STAMP) ## three prompts, plain and speculative side by side, then the ex
 	$(BIN)/specproof demo
 
 test: $(STAMP) ## the tests (CPU, no network)
-	$(BIN)/pytest
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
 
 test-slow: $(STAMP) ## the tests on the real model
 	$(BIN)/pytest -m slow

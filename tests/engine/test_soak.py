@@ -148,9 +148,9 @@ class Pool:
     too sharp or too flat. Both hold for tokens that were emitted before a text ended by its own rules.
     """
 
-    def __init__(self):
+    def __init__(self, seed=0):
         self.places, self.excess, self.variance = [], 0.0, 0.0
-        self.random = np.random.default_rng(0)
+        self.random = np.random.default_rng(seed)  # pools that are put together must not share it
 
     def add(self, law, tastes, tokens):
         for row, taste, token in zip(law, tastes, tokens, strict=True):
@@ -201,7 +201,7 @@ def run(models, count, turn):
             seen["warned"] += bool(result.warnings)
             seen["accepted"] += result.stats.accepted
         if not coupled:
-            fill(pools.setdefault(rule, Pool()), models, drafter, served)
+            fill(pools.setdefault(rule, Pool(turn)), models, drafter, served)
     return pools, seen
 
 
@@ -248,13 +248,13 @@ def test_an_engine_keeps_nothing_of_the_requests_it_served(models, count):
     """Live tensors and requests after the first, second and third part of a long life are as many."""
     drafter = ModelDrafter(HFBackend(models[1]), BUSH)
     engine = Engine(HFBackend(models[0]), drafter, "walk", tokenizer=Letters(), eos=[EOS], max_batch=4, prefill=5)
-    counts = []
+    before, counts = alive()[1], []
     for part in range(3):
         serve(engine, random_jobs(random.Random(part), count, greedy=0.3))
         counts.append(alive())
         assert engine.target.store.rows == drafter.backend.store.rows == []
     assert counts[1] == counts[2] == counts[0]
-    assert counts[0][1] == 0
+    assert counts[0][1] == before  # other tests may have left some
 
 
 def from_the_target(target, draft):

@@ -21,6 +21,7 @@ from specproof.engine.memory import out_of_memory
 from specproof.engine.requests import Request, Result, make_requests
 from specproof.engine.scheduler import Scheduler
 from specproof.engine.stats import Statistics
+from specproof.engine.watch import watched
 from specproof.errors import SpecproofError
 from specproof.noise import CounterNoise
 from specproof.rules import Rule, admit, choose_rule
@@ -226,6 +227,8 @@ class Engine:
             kept = self._settle(request, step, block, Rows(rows.rows[b], rows.broken[b]), output.logits[b])
             request.stats.count(draft.trees[b].depths, len(step.path), kept)
             self.stats.count(draft.trees[b].depths, len(step.path), kept)
+            if request.watched is not None:
+                request.watched.append(watched(draft, b, step, rows.rows[b], kept))
             steps[b] = cut(step, kept)
 
         # 5 roll back

@@ -24,7 +24,7 @@ from specproof.noise import CounterNoise
 from specproof.rules import Rule, find_rule
 from specproof.rules.draw import draw
 from specproof.tree import Tree
-from specproof.types import PROPOSE, Draft, Drawn, Key, SamplingParams, TokenSequence
+from specproof.types import PROPOSE, Draft, Drawn, Key, Law, SamplingParams, TokenSequence
 
 # Drafts that the specification judges in fractions while somebody drags a bar.
 _MOST_EXACT = 27
@@ -155,7 +155,11 @@ def sample_first(setting: Setting, samples: int, seed: int) -> tuple[int, ...]:
     picks = noise.choose((drafts.probability / drafts.probability.sum()).expand(samples, -1), keys)
     tokens, rows = drafts.draft.tokens[picks], drafts.draft.rows
     draft = Draft((setting.tree,) * samples, tokens, None if rows is None else rows[picks], setting.drawn)
-    law = setting.rule(drafts.target[picks], draft)
-    steps = draw(law, batch, draft, noise)
+    # Every draft is judged once, however often it is drawn.
+    law = setting.rule(drafts.target, drafts.draft)
+    rows_after = [law.next(torch.full((len(law.stop),), row)) for row in range(law.stop.shape[1])]
+    following = torch.stack(rows_after, 1)
+    judged = Law(law.stop[picks], lambda at: following[picks, at])
+    steps = draw(judged, batch, draft, noise)
     first = [int(tokens[i, step.path[0]]) if step.path else step.token for i, step in enumerate(steps)]
     return tuple(first.count(token) for token in range(len(setting.target)))

@@ -27,7 +27,7 @@ function bar(part, kind, mark) {
 }
 
 const orders = (value) => (value <= SMALLEST ? 0 : 1 - Math.log10(value) / Math.log10(SMALLEST));
-const good = (entry) => (entry.verdict === "EXACT" || (entry.lossless && entry.ok) ? "good" : entry.ok ? "lossy" : "bad");
+const good = (entry) => (entry.verdict === "EXACT" ? "good" : entry.ok ? "lossy" : "bad");
 const sign = { good: "✓", lossy: "≠", bad: "✗" };
 const verdict = (entry) => el("td", { class: `left verdict-cell ${good(entry)}` }, `${sign[good(entry)]} ${entry.verdict}`);
 
@@ -41,7 +41,7 @@ function drawRules(entries) {
   return [
     el("p", { class: "note" }, "The bar shows the order of magnitude of the largest TV; left of the tick, 1e−12, it is rounding and the rule is lossless."),
     table(head(["rule"], ["verdict", "left"], ["largest TV"], ["", "wide"], ["specification differs by"], ["known values"], ["settings"]), el("tbody", {}, rows)),
-    ...groups(entries),
+    el("div", { class: "groups" }, groups(entries)),
     el("details", {}, el("summary", {}, "Run again"), entries.map((entry) => el("p", {}, el("code", {}, entry.replay)))),
   ];
 }
@@ -54,18 +54,19 @@ function groups(entries) {
     const most = Math.max(...standing.map((round) => round.tokens), standing[0].best);
     const rows = standing.map((round) => el("tr", {}, el("th", { scope: "row" }, round.entry.rule), verdict(round.entry),
       el("td", {}, round.tokens.toFixed(4)), bar(round.tokens / most, good(round.entry) === "good" ? "kept" : "off", round.best / most),
-      el("td", {}, `${(100 * round.gap).toFixed(2)} %`)));
+      el("td", {}, percent(round.gap))));
     return el("section", { class: "group" }, el("h3", {}, name), el("p", { class: "note" }, `The tick is the best: ${round4(standing[0].best)}, ${standing[0].source}.`),
       table(head(["rule"], ["verdict", "left"], ["tokens a round"], ["", "wide"], ["gap to the best"]), el("tbody", {}, rows)));
   });
 }
 
+const percent = (value) => `${(100 * value).toFixed(2)} %`.replace(/^-0\.00/, "0.00").replace("-", "−");
 const round4 = (value) => Number(value).toFixed(4);
 
 function drawOwn(found) {
   const most = Math.max(found.best, ...found.results.map((entry) => entry.tokens));
   const rows = found.results.map((entry) => el("tr", {}, el("th", { scope: "row" }, entry.rule), verdict(entry), el("td", {}, round4(entry.tokens)),
-    bar(entry.tokens / most, good(entry) === "good" ? "kept" : "off", found.best / most), el("td", {}, `${(100 * entry.gap).toFixed(2)} %`),
+    bar(entry.tokens / most, good(entry) === "good" ? "kept" : "off", found.best / most), el("td", {}, percent(entry.gap)),
     el("td", {}, entry.exact_tv === null ? distance(entry.tv) : entry.exact_tv), el("td", {}, distance(entry.text_tv))));
   return [
     el("p", { class: "note" }, `Target ${found.target.join(", ")}; draft ${found.draft.join(", ")}; TV between them ${found.distance}; parents ${found.parents.join(", ")}, drawn ${found.drawn}. The tick is the best: ${round4(found.best)}, ${found.source}.`),

@@ -90,8 +90,8 @@ export class Run {
     const speed = s && s.draft_seconds + s.forward_seconds + s.verify_seconds;
     facts(this.facts, [
       ["tokens per forward", s ? s.tokens_per_forward.toFixed(2) : "–"],
-      ["tokens per second", speed ? (s.tokens / speed).toFixed(1) : "–"],
-      ["tokens in forwards", s ? `${s.tokens}` : "–", null, s ? `in ${s.steps}` : null],
+      ["tokens a second", speed ? (s.tokens / speed).toFixed(1) : "–"],
+      ["tokens, forwards", s ? `${s.tokens}` : "–", null, s ? `in ${s.steps}` : null],
       ...(this.opened ? [["acceptance", s && s.drafted ? s.acceptance.toFixed(2) : "–"]] : []),
     ]);
   }

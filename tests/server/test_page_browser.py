@@ -43,11 +43,15 @@ def browser():
 
 
 @pytest.fixture
-def page(browser, base):
+def faults():
+    return []
+
+
+@pytest.fixture
+def page(browser, base, faults):
     """The page, whose console has to stay silent and whose requests stay at home."""
     made = browser.new_page(viewport={"width": 1320, "height": 900})
     made.set_default_timeout(20_000)
-    faults = []
     made.on(
         "console", lambda message: faults.append(message.text) if message.type in ("error", "warning") else None
     )
@@ -123,11 +127,13 @@ def test_steps_open_their_trees_and_arrow_keys_move(page):
     assert "Step 1:" in page.inner_text(".tree-title")
 
 
-def test_a_refusal_is_shown_and_the_form_goes_on(page):
+def test_a_refusal_is_shown_and_the_form_goes_on(page, faults):
     page.fill("#watch-prompt", "a " * 100)
     page.uncheck("[name=chat]")
     page.click("#watch-form [type=submit]")
     eventually(page, "#watch-error", "the prompt has 100 tokens")
+    assert len(faults) == 1
+    assert "400 (Bad Request)" in faults.pop()  # the browser reports it by itself
     run(page, 0, 1)
 
 
@@ -162,7 +168,8 @@ def test_every_rule_can_be_chosen_and_closes_if_it_is_lossless(page, base):
     for rule in httpx.get(f"{base}/specproof/about").json()["rules"]:
         page.select_option("#lab-rule", rule["name"])
         page.locator("#lab-drafts").evaluate(
-            "n => { n.value = [...n.options].filter(o => !o.disabled).at(-1).value; n.dispatchEvent(new Event('change')) }"
+            "n => { n.value = [...n.options].filter(o => !o.disabled).at(-1).value;"
+            " n.dispatchEvent(new Event('change')) }"
         )
         eventually(page, "#lab-about", re.escape(rule["paper"]))
         lossless = "✓ Lossless" if rule["claim"] == "EXACT" else "✓ No harm|✗ Not lossless"
@@ -176,10 +183,14 @@ def test_bars_are_pulled_by_mouse_and_by_keyboard(page, base):
     page.keyboard.press("ArrowUp")
     page.keyboard.press("PageDown")
     assert handle.get_attribute("aria-valuetext") == "0.510"
-    found = law(base, target=["510/1000", "367/1000", "123/1000"])
+    found = law(base, target=["510/1000", "368/1000", "122/1000"])
     eventually(page, "#lab-table tbody tr:first-child td:nth-child(2)", "0.510")
     assert column(page, "target") == [f"{mass:.3f}" for mass in found["target"]["float"]]
     assert column(page, "redrawn") == [f"{mass:.3f}" for mass in found["redrawn"]]
+    # Up to 1 and back to where it was leaves the others where they were.
+    for key in ("End", "PageDown", "PageDown", "PageDown", "PageDown"):
+        page.keyboard.press(key)
+    eventually(page, "#lab-table tbody tr:nth-child(2) td:nth-child(2)", "0.300")
     draft = page.locator("[data-row=draft][data-token='1'] .knob")
     draft.scroll_into_view_if_needed()
     box = draft.bounding_box()

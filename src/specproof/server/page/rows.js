@@ -21,20 +21,24 @@ export class Rows {
     this.names = NAMES.slice(0, 3);
     this.target = [600, 300, 100];
     this.draft = [400, 500, 100];
+    this.held = null;
   }
 
   get size() { return this.names.length; }
 
   /** One bar takes this many thousandths; the others share the rest as they did before. */
   put(which, place, value) {
-    const row = this[which];
+    // The others keep the ratio they had when this bar was first touched: up to 1 and back changes nothing.
+    if (this.held?.which !== which || this.held.place !== place) this.held = { which, place, row: this[which] };
+    const row = this.held.row;
     const own = Math.round(Math.min(WHOLE, Math.max(0, value)));
-    const others = apportion(row.map((mass, i) => (i === place ? 0 : mass)).filter((_, i) => i !== place), WHOLE - own);
+    const others = apportion(row.filter((_, i) => i !== place), WHOLE - own);
     others.splice(place, 0, own);
     this[which] = others;
   }
 
   resize(size) {
+    this.held = null;
     while (this.size < size) {
       const share = Math.round(WHOLE / (this.size + 1) / 2);
       for (const which of ["target", "draft"]) this[which] = [...apportion(this[which], WHOLE - share), share];

@@ -30,9 +30,16 @@ def test_json_has_text_tokens_rule_and_statistics(generate):
     document = json.loads(out)
     result = document["results"][0]
     assert code == 0
-    assert (result["rule"], result["lossless"], len(result["tokens"])) == ("walk", True, 9)
+    assert (result["rule"], result["lossless"], len(result["tokens"])) == ("coupling", True, 9)
     assert result["stats"]["tokens"] == 9
     assert document["params"]["temperature"] == 0
+
+
+def test_no_adaptive_always_drafts_what_it_may(generate):
+    arguments = ("a b a", "--max-tokens", 9, "--temperature", 0, "--json", "--no-adaptive")
+    document = json.loads(generate(*arguments)[1])
+    assert document["adaptive"] is False
+    assert set(document["results"][0]["stats"]["unspeculated"]) <= {"no draft", "no room"}
 
 
 def test_streamed_and_collected_text_are_the_same(generate):
@@ -69,7 +76,10 @@ def test_several_prompts_are_numbered(generate):
         (["a", "--rule", "magic"], "unknown rule 'magic'; choose one of: auto, block"),
         (["a", "--rule", "lenience:0.5"], "is lossy: its texts do not follow the target's law"),
         (["a", "--rule", "hsd_published", "--allow-lossy"], "is for audits only"),
-        (["a", "--drafter", "magic"], "unknown drafter 'magic'; choose one of: early_exit, model, ngram, none, suffix"),
+        (
+            ["a", "--drafter", "magic"],
+            "unknown drafter 'magic'; choose one of: early_exit, model, ngram",
+        ),
         (["a", "--drafter", "model"], "needs a draft model"),
         (["a", "--temperature", "-1"], "temperature=-1.0 is not allowed"),
         (["a", "--top-p", "0"], "top_p=0.0 is not allowed: give a number in (0, 1]"),
@@ -120,6 +130,10 @@ def test_a_model_that_is_not_there(capsys):
         (["audit", "engine", "--exact", "--rule", "magic"], "unknown rule 'magic'"),
         (["audit", "engine", "--exact", "--drafter", "magic"], "unknown drafter 'magic'"),
         (["audit", "engine", "--exact", "--architecture", "magic"], "unknown architecture 'magic'"),
+        (
+            ["audit", "engine", "--exact", "--params", "magic"],
+            "unknown params 'magic'; choose one of: filters, text",
+        ),
     ],
 )
 def test_wrong_audits_are_refused(capsys, argv, message):
@@ -160,6 +174,16 @@ def test_audit_engine_reports_faults_as_caught(capsys):
     assert code == 0
     assert all(result["ok"] for result in document["results"])
     assert all(mutant["caught"] for mutant in document["mutants"])
+
+
+def test_audit_engine_under_parameters_that_look_at_the_text(capsys):
+    code, out, _ = run(
+        capsys, "audit", "engine", "--exact", "--params", "text", "--rule", "walk", "--drafter", "ngram"
+    )
+    assert code == 0
+    assert out.count("EXACT") == 4
+    for words in ("repetition-penalty 1.4", "min-tokens 2", "logit-bias {0: -0.75", "1 own function)"):
+        assert words in out
 
 
 @pytest.fixture

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from torch import Tensor
+
 from specproof.audit.engine_exact import audit_engine
 from specproof.audit.enumerate import EnumeratingNoise
 from specproof.audit.report import EngineResult
@@ -38,30 +40,54 @@ TREE_PARAMS = (
 TREE = Tree((-1, -1, 0, 1))
 
 
+def _colder(context: list[int], logits: Tensor) -> Tensor:
+    """A user's own function: sharper the longer the text is."""
+    return logits * (1 + len(context) / 8)
+
+
+# What looks at the text so far: every such parameter, together with others.
+TEXT_PARAMS = (
+    SamplingParams(repetition_penalty=1.4, presence_penalty=0.8, min_tokens=2, max_tokens=3),
+    SamplingParams(frequency_penalty=-0.6, logit_bias={END: -0.75, 1: 1.5}, top_p=0.8, max_tokens=3),
+    SamplingParams(bad_words=((2, 3), (1, 1), (3, 1, 2)), stop_token_ids=(3,), min_tokens=1, max_tokens=3),
+    SamplingParams(processors=(_colder,), presence_penalty=-0.7, min_p=0.1, temperature=1.7, max_tokens=3),
+)
+SETTINGS = {
+    "filters": (PARAMS, TREE_PARAMS),
+    "text": (TEXT_PARAMS, tuple(replace(params, top_k=2, max_tokens=5) for params in TEXT_PARAMS)),
+}
+
+
 def audit_engines(
     rules: Sequence[str] = (),
     drafters: Sequence[str] = (),
     *,
     architecture: str = "llama",
-    params: Sequence[SamplingParams] = (),
+    params: str | Sequence[SamplingParams] = "filters",
     max_tokens: int | None = None,
 ) -> Iterator[tuple[SamplingParams, EngineResult]]:
-    """Audit every combination that is allowed; all rules, drafters and settings if none are named.
+    """Audit every combination that is allowed; all rules and drafters if none are named.
 
     Args:
-        rules, drafters, params: what to combine.
+        rules, drafters: what to combine.
+        params: with which settings, or a name from SETTINGS.
         architecture: of the tiny transformers.
         max_tokens: in place of what the settings say; paths grow exponentially.
     """
+    if isinstance(params, str) and params not in SETTINGS:
+        raise unknown("params", params, SETTINGS)
     lossless = tuple(rule.name for rule in sound_rules())
     for drafter in drafters or tuple(DRAFTERS):
-        for setting in params or (TREE_PARAMS if drafter.startswith("tree") else PARAMS):
+        named = SETTINGS[params][drafter.startswith("tree")] if isinstance(params, str) else params
+        for setting in named:
             if max_tokens is not None:
                 setting = replace(setting, max_tokens=max_tokens)
             for rule in rules or lossless:
                 engine = build_engine(drafter, rule, architecture)
                 if engine is not None:
-                    yield setting, audit_built(engine, (rule, drafter), setting, architecture)
+                    result = audit_built(engine, (rule, drafter), setting, architecture)
+                    flags = f" --params {params}" if isinstance(params, str) and params != "filters" else ""
+                    yield setting, replace(result, replay=result.replay + flags)
 
 
 def audit_built(

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 def _bias(text: str) -> tuple[int, float]:
     """TOKEN:BIAS, of a token's number and what is added to its logit."""
     token, _, bias = text.partition(":")
-    return int(token), float(bias)
+    try:
+        return int(token), float(bias)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not TOKEN:BIAS, as in 42:-1.5") from None
 
 
 def _definition(text: str) -> str:
@@ -60,7 +63,12 @@ def add_sampling_flags(parser: argparse.ArgumentParser) -> None:
 def sampling_from(args: argparse.Namespace) -> SamplingParams:
     """The parameters that the flags ask for."""
     values = {field.name: getattr(args, field.name) for field in _flagged()}
-    return SamplingParams(**values | {"logit_bias": dict(values["logit_bias"])})
+    biases = dict(values["logit_bias"])
+    if len(biases) < len(values["logit_bias"]):
+        given = [token for token, _ in values["logit_bias"]]
+        twice = next(token for token in given if given.count(token) > 1)
+        raise SpecproofError(f"--logit-bias names token {twice} more than once; give each token one bias")
+    return SamplingParams(**values | {"logit_bias": biases})
 
 
 def _flagged() -> list[Field[Any]]:
@@ -100,6 +108,9 @@ def add_speculation_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--allow-lossy", action="store_true", help="take a rule that changes the model's law; results say so"
     )
+    group.add_argument(
+        "--no-adaptive", action="store_true", help="draft the full length in every step, whether it pays or not"
+    )
 
 
 def engine_from(args: argparse.Namespace, **options: Any) -> Engine:
@@ -115,6 +126,7 @@ def engine_from(args: argparse.Namespace, **options: Any) -> Engine:
         dtype=args.dtype,
         device=args.device,
         allow_lossy=args.allow_lossy,
+        adaptive=not args.no_adaptive,
         **options,
     )
 

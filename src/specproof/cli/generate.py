@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from specproof.cli.flags import (
@@ -15,10 +16,12 @@ from specproof.cli.flags import (
     prepare_torch,
     sampling_from,
 )
+from specproof.errors import SpecproofError
 
 if TYPE_CHECKING:
     from specproof.engine.engine import Engine
     from specproof.engine.requests import Result
+    from specproof.engine.stats import Statistics
     from specproof.types import SamplingParams
 
 
@@ -46,6 +49,8 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Load, complete, print."""
     params = sampling_from(args)
+    if not args.json and (params.logprobs is not None or params.prompt_logprobs is not None):
+        raise SpecproofError("log-probabilities have no place in plain text: add --json to --logprobs")
     texts = [sys.stdin.read().removesuffix("\n") if text == "-" else text for text in args.prompts]
     prepare_torch(args)
     engine = engine_from(args)
@@ -53,14 +58,24 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         results = engine.generate(prompts, params)
         print(json.dumps(_document(args, params, results), ensure_ascii=False, indent=2))
-        return 0
+        return _failed(results)
+    code = 0
     for number, prompt in enumerate(prompts):
         if len(prompts) > 1:
             print(f"{'' if number == 0 else chr(10)}[{number + 1}/{len(prompts)}] {texts[number]}")
-        result = _stream(engine, prompt, params)
-        if args.stats:
-            _print_stats(result)
-    return 0
+        results = [_stream(engine, prompt, params)] if params.n == 1 else _several(engine, prompt, params)
+        for result in results:
+            for line in result.warnings + ((result.error,) if result.error else ()):
+                print(f"specproof: {line}", file=sys.stderr)
+            if args.stats:
+                _print_stats(result)
+        code = max(code, _failed(results))
+    return code
+
+
+def _failed(results: list[Result]) -> int:
+    """Exit code: 1 if a text could not be finished."""
+    return int(any(result.error for result in results))
 
 
 def _prompt(engine: Engine, text: str, raw: bool) -> Any:
@@ -77,24 +92,50 @@ def _stream(engine: Engine, prompt: Any, params: SamplingParams) -> Result:
     return result
 
 
+def _several(engine: Engine, prompt: Any, params: SamplingParams) -> list[Result]:
+    """All completions of a prompt when they are done: as streams they would run into one another."""
+    results = engine.generate([prompt], params)
+    for result in results:
+        print(f"({result.index + 1} of {params.n}) {result.text}")
+    return results
+
+
 def _print_stats(result: Result) -> None:
     from rich.console import Console
 
     stats = result.stats
-    depths = "  ".join(f"{depth}: {share:.2f}" for depth, share in stats.acceptance_by_depth.items())
+    depths = _listed({depth: f"{share:.2f}" for depth, share in stats.acceptance_by_depth.items()})
+    given = _listed({depth: f"{share:.2f}" for depth, share in stats.conditional_by_depth.items()})
     speed = stats.tokens / stats.seconds if stats.seconds else 0.0
     lines = [
         f"{stats.tokens} tokens in {stats.steps} forwards: {stats.tokens_per_forward:.2f} tokens per forward, "
         f"{speed:.1f} tokens/s, finish reason {result.finish_reason}",
         f"acceptance {stats.acceptance:.2f} ({stats.accepted} of {stats.drafted} drafted)",
-        f"acceptance by depth  {depths or '-'}",
+        f"acceptance by depth  {depths}",
+        f"given the one before {given}",
+        f"steps by accepted nodes  {_listed(stats.histogram)}; by allowed nodes  {_listed(stats.chosen)}",
+        f"steps without a draft  {_listed(stats.unspeculated)}",
         f"seconds: draft {stats.draft_seconds:.2f}, forward {stats.forward_seconds:.2f}, "
         f"verify {stats.verify_seconds:.2f}",
+        *_speedups(stats),
         f"rule {result.rule} ({'lossless' if result.lossless else 'LOSSY'}), seed {result.seed}",
     ]
     console = Console(stderr=True, highlight=False)
     for line in lines:
         console.print(line, style="dim")
+
+
+def _listed(values: Mapping[Any, Any]) -> str:
+    return "  ".join(f"{key}: {value}" for key, value in sorted(values.items())) or "-"
+
+
+def _speedups(stats: Statistics) -> list[str]:
+    if stats.measured_speedup is None or stats.predicted_speedup is None:
+        return []
+    return [
+        f"speed-up over plain steps {stats.measured_speedup:.2f}, predicted {stats.predicted_speedup:.2f} "
+        f"({stats.priced_seconds:.2f} s of the steps)"
+    ]
 
 
 def _document(args: argparse.Namespace, params: SamplingParams, results: list[Result]) -> dict[str, Any]:
@@ -109,6 +150,7 @@ def _document(args: argparse.Namespace, params: SamplingParams, results: list[Re
         "drafter": args.drafter,
         "draft_model": args.draft_model,
         "draft_vocabulary": args.draft_vocabulary,
+        "adaptive": not args.no_adaptive,
         "params": asdict(params),
         "results": [result.as_dict() for result in results],
     }

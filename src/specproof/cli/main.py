@@ -34,7 +34,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; returns its exit code (0 fine, 1 an audit that failed, 2 wrong input)."""
+    """Run a command; returns its exit code (0 fine, 1 an audit or a text that failed, 2 wrong input)."""
     args = build_parser().parse_args(argv)
     try:
         code: int = args.run(args)

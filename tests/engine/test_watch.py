@@ -19,7 +19,7 @@ MODELS = [tiny_model("llama", 8, seed, context=64) for seed in (0, 1)]
 
 def watch(drawn, budget=16, params=PARAMS):
     drafter = ModelDrafter(HFBackend(MODELS[1]), Tree.levels((2, 2)), drawn)
-    engine = Engine(HFBackend(MODELS[0]), drafter, budget=budget)
+    engine = Engine(HFBackend(MODELS[0]), drafter, budget=budget, adaptive=False)
     (request,) = engine.requests(PROMPT, params)
     request.watched = []
     for _ in engine.run([request]):

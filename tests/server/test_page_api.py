@@ -26,6 +26,13 @@ ROWS = {"target": ["6/10", "3/10", "1/10"], "draft": ["1/5", 0.5, 0.3]}
 TARGET, DRAFT = parse_row("6/10,3/10,1/10", "target"), parse_row("1/5,0.5,0.3", "draft")
 
 
+@pytest.fixture(scope="module")
+def steady(make_engine):
+    """A server that always drafts as far as it may: draft lengths do not hang on the clock."""
+    with serving(make_engine(adaptive=False)) as base, httpx.Client(base_url=base, timeout=30) as made:
+        yield made
+
+
 def events(http, **body):
     with http.stream("POST", "/specproof/watch", json={"prompt": PROMPT} | body) as answer:
         assert answer.status_code == 200, answer.read()
@@ -34,11 +41,11 @@ def events(http, **body):
 
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("chat", [False, True])
-def test_a_watched_text_is_the_text_with_the_probabilities_of_its_logprobs(http, make_engine, seed, chat):
+def test_a_watched_text_is_the_text_with_the_probabilities_of_its_logprobs(steady, make_engine, seed, chat):
     params = SamplingParams(temperature=0.8, top_p=0.95, seed=seed, max_tokens=24, logprobs=0)
     prompt = PROMPT + " " if chat else PROMPT  # the template adds a space
-    (expected,) = make_engine().generate([prompt], params)
-    *steps, done = events(http, temperature=0.8, top_p=0.95, seed=seed, max_tokens=24, chat=chat)
+    (expected,) = make_engine(adaptive=False).generate([prompt], params)
+    *steps, done = events(steady, temperature=0.8, top_p=0.95, seed=seed, max_tokens=24, chat=chat)
     tokens = [token for event in steps for token in event["step"]["tokens"]]
     assert [token["token"] for token in tokens] == list(expected.tokens)
     assert [math.log(token["target"]) for token in tokens] == pytest.approx([e.logprob for e in expected.logprobs])
@@ -54,24 +61,28 @@ def test_a_watched_text_is_the_text_with_the_probabilities_of_its_logprobs(http,
     }
 
 
-def test_coupling_gives_the_same_text_without_speculation(http):
+def test_coupling_gives_the_same_text_without_speculation(steady):
     asked = {"seed": 1, "max_tokens": 40, "temperature": 0.5}
-    *steps, with_it = events(http, **asked)
-    *plain, without = events(http, **asked, speculation={"enabled": False})
+    *steps, with_it = events(steady, **asked)
+    *plain, without = events(steady, **asked, speculation={"enabled": False})
     assert with_it["done"]["text"] == without["done"]["text"]
     assert with_it["stats"]["drafted"] > 0 == without["stats"]["drafted"]
     assert {token["kind"] for event in plain for token in event["step"]["tokens"]} == {"plain"}
+    reasons = [event["step"]["reason"] for event in steps]
+    assert with_it["stats"]["unspeculated"] == {r: reasons.count(r) for r in sorted({*reasons} - {None})}
+    seconds = [sum(event["step"]["seconds"]) for event in steps]
+    assert with_it["stats"]["seconds"] == pytest.approx(sum(seconds))
     assert len(plain) == without["stats"]["tokens"] > len(steps)
 
 
-def test_a_budget_bounds_the_tree(http):
-    *steps, _ = events(http, seed=1, max_tokens=24, speculation={"budget": 2})
+def test_a_budget_bounds_the_tree(steady):
+    *steps, _ = events(steady, seed=1, max_tokens=24, speculation={"budget": 2})
     assert max(len(event["step"]["parents"]) for event in steps) == 2
 
 
 def test_trees_come_with_both_probabilities(make_engine):
     drafter = ModelDrafter(HFBackend(tiny_model("llama", 8, 1)), Tree.levels((2, 2)), "without_replacement")
-    with serving(make_engine(drafter)) as base, httpx.Client(base_url=base, timeout=30) as http:
+    with serving(make_engine(drafter, adaptive=False)) as base, httpx.Client(base_url=base, timeout=30) as http:
         *steps, _ = events(http, seed=1, max_tokens=16)
         about = http.get("/specproof/about").json()
     assert about["drawn"] == "without_replacement"

@@ -6,6 +6,7 @@ Needs the extra `page-tests` and a Chromium, the system's or Playwright's own.
 import json
 import re
 import shutil
+from importlib.util import find_spec
 
 import httpx
 import pytest
@@ -20,14 +21,19 @@ from specproof.tree import Tree
 from .conftest import serving
 from .test_page_api import DRAFT, TARGET, events
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        find_spec("playwright") is None, reason="the extra page-tests is not installed: make test-page"
+    ),
+]
 PROMPT = "a b c a b c a b"
 
 
 @pytest.fixture(scope="module")
 def base(make_engine):
     drafter = ModelDrafter(HFBackend(tiny_model("llama", 8, 1)), Tree.levels((2, 1)), "without_replacement")
-    with serving(make_engine(drafter)) as address:
+    with serving(make_engine(drafter, adaptive=False)) as address:
         yield address
 
 

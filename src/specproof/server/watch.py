@@ -57,7 +57,7 @@ class Watch(Inbox):
 
     def __init__(self, request: Request, engine: Engine) -> None:
         super().__init__([request])
-        request.watched = []
+        request.watched, request.stats.trace = [], []
         self.engine = engine
         self._text = Detokenizer(engine.tokenizer)
         self._events: deque[list[Json]] = deque()
@@ -66,8 +66,11 @@ class Watch(Inbox):
         """See `loop.Receiver`; the statistics are read here, before the next step changes them."""
         if result is not None:
             assert request.watched is not None
-            steps = [self._step(step) for step in request.watched]
+            assert request.stats.trace is not None
+            records = zip(request.watched, request.stats.trace, strict=True)
+            steps = [self._step(step) | {"reason": r.reason, "seconds": r.seconds} for step, r in records]
             request.watched.clear()
+            request.stats.trace.clear()
             stats = result.stats.as_dict()
             events: list[Json] = [{"step": step, "stats": stats} for step in steps]
             if result.finish_reason is not None:

@@ -33,9 +33,16 @@ function time(stats, label) {
     el("div", { class: "track", role: "img", "aria-label": words }, pieces), el("p", { class: "note" }, words));
 }
 
+/** Steps in which nothing was drafted, by reason. */
+function without(stats) {
+  const reasons = Object.entries(stats?.unspeculated ?? {});
+  if (!reasons.length) return null;
+  return el("p", { class: "note" }, `Steps without a draft: ${reasons.map(([reason, count]) => `${count} × ${reason}`).join(", ")}.`);
+}
+
 export function drawFigures(place, speculative, plain) {
   place.replaceChildren(
-    el("div", {}, el("h3", {}, "Acceptance by depth"), byDepth(speculative)),
+    el("div", {}, el("h3", {}, "Acceptance by depth"), byDepth(speculative), without(speculative)),
     el("div", {}, el("h3", {}, "Where the time went"),
       el("ul", { class: "legend" }, PARTS.map(([, word, kind]) => el("li", {}, el("i", { class: kind }), word))),
       time(speculative, "With speculation"), time(plain, "Without")));

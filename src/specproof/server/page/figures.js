@@ -1,6 +1,7 @@
 // Acceptance by depth and where the time went, as bars with their numbers beside them.
 
 import { el } from "/page/dom.js";
+import { REASONS } from "/page/steps.js";
 
 const PARTS = [["draft_seconds", "draft", "kept-2"], ["forward_seconds", "target forward", "kept"], ["verify_seconds", "verify and the rest", "redrawn"]];
 
@@ -37,7 +38,7 @@ function time(stats, label) {
 function without(stats) {
   const reasons = Object.entries(stats?.unspeculated ?? {});
   if (!reasons.length) return null;
-  return el("p", { class: "note" }, `Steps without a draft: ${reasons.map(([reason, count]) => `${count} × ${reason}`).join(", ")}.`);
+  return el("p", { class: "note" }, `Steps without a draft: ${reasons.map(([reason, count]) => `${count}, ${REASONS[reason] ?? reason}`).join("; ")}.`);
 }
 
 export function drawFigures(place, speculative, plain) {

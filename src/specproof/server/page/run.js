@@ -23,7 +23,7 @@ export class Run {
     this.opened = opened;
     this.facts = el("dl", { class: "facts" });
     this.body = el("p", { class: "text", role: "list", "aria-label": `Tokens, ${title.toLowerCase()}`, tabindex: 0 });
-    this.detail = el("p", { class: "detail", "aria-live": "polite" });
+    this.detail = el("p", { class: "detail" });
     this.state = el("span", { class: "note" });
     put(card,
       el("div", { class: "run-head" }, el("h2", { id: `title-${name}` }, title), this.state), this.facts,
@@ -45,13 +45,13 @@ export class Run {
     this.body.replaceChildren();
     this.body.tabIndex = 0;
     this.detail.textContent = this.opened ? "Point at a token, or tab to the text and use the arrow keys." : "";
-    this.state.textContent = "";
+    this.end = "";
     this.figures();
   }
 
-  begin() { this.state.textContent = "running"; }
+  begin() { this.end = "running"; this.figures(); }
 
-  stop() { if (this.state.textContent === "running") this.state.textContent = "stopped"; }
+  stop() { if (this.end === "running") this.end = "stopped"; this.figures(); }
 
   hear(event) {
     this.stats = event.stats;
@@ -62,7 +62,7 @@ export class Run {
     if (event.done) {
       this.text += event.done.rest;
       if (event.done.rest) this.body.append(event.done.rest);
-      this.state.textContent = [{ stop: "ended", length: "at the limit" }[event.done.finish_reason], ...event.done.warnings].join("; ");
+      this.end = [{ stop: "ended", length: "at the limit" }[event.done.finish_reason], ...event.done.warnings].join("; ");
     }
     this.figures();
   }
@@ -88,10 +88,10 @@ export class Run {
   figures() {
     const s = this.stats;
     const speed = s && s.draft_seconds + s.forward_seconds + s.verify_seconds;
+    this.state.textContent = s ? `${s.tokens} tokens in ${s.steps} forwards, ${this.end}` : this.end;
     facts(this.facts, [
       ["tokens per forward", s ? s.tokens_per_forward.toFixed(2) : "–"],
       ["tokens a second", speed ? (s.tokens / speed).toFixed(1) : "–"],
-      ["tokens, forwards", s ? `${s.tokens}` : "–", null, s ? `in ${s.steps}` : null],
       ...(this.opened ? [["acceptance", s && s.drafted ? s.acceptance.toFixed(2) : "–"]] : []),
     ]);
   }

@@ -5,9 +5,11 @@ import { el, rove, share, svg, visible } from "/page/dom.js";
 const CELLS = 8; // shown in a column; deeper paths are counted
 const COLUMN = 132, ROW = 46, BOX = 104, TALL = 34, LONGEST = 11;
 
-const REASONS = {
+/** Why nothing was drafted, in words. */
+export const REASONS = {
   "no draft": "the drafter had nothing to propose", loses: "drafting is not expected to pay here", "probing wait": "drafts did not pay; a later step tries again",
-  measuring: "to learn what a plain step takes", "no room": "there was no room for a draft", "off after a failure": "the drafter failed", };
+  measuring: "to learn what a plain step takes", "no room": "there was no room for a draft", "off after a failure": "the drafter failed",
+};
 const short = (text) => (visible(text).length > LONGEST ? `${visible(text).slice(0, LONGEST - 1)}…` : visible(text));
 const deepest = (step) => Math.max(0, ...depths(step.parents));
 

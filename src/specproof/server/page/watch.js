@@ -33,7 +33,7 @@ function slider([name, label, min, max, step, value, reads]) {
 }
 
 function buildForm(form, about) {
-  const budget = slider(["budget", "Budget, drafted tokens a step", 0, about.budget, 1, about.budget, (v) => `${v}`]);
+  const budget = slider(["budget", "Most drafted tokens a step", 0, about.budget, 1, about.budget, (v) => `${v}`]);
   put(form,
     el("label", { for: "watch-prompt" }, "Prompt"),
     el("textarea", { id: "watch-prompt", name: "prompt", rows: 6, required: true, spellcheck: "false" }),

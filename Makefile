@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install model demo test test-slow lint types check fmt clean
+.PHONY: help install model demo test test-slow test-page lint types check fmt clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -27,6 +27,10 @@ test: $(STAMP) ## the tests (CPU, no network)
 
 test-slow: $(STAMP) ## the tests on the real model
 	$(BIN)/pytest -m slow
+
+test-page: $(STAMP) ## the tests of the server's page, in a headless Chromium
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[page-tests]'
+	$(BIN)/pytest -m slow tests/server/test_page_browser.py
 
 lint: $(STAMP) ## style
 	$(BIN)/ruff check src tests benchmarks examples

@@ -28,8 +28,8 @@ LEVEL = {
     "server": 7,
     "cli": 8,
 }
-# The kits for third parties and the audits use each other's pieces.
-SAME_LEVEL = {("testing", "audit"), ("audit", "testing")}
+# The kits for third parties and the audits use each other's pieces; the server's page shows audits.
+SAME_LEVEL = {("testing", "audit"), ("audit", "testing"), ("server", "audit")}
 
 
 def part(path):

@@ -116,7 +116,7 @@ def audit_own(
     target, draft = pair(target, draft)
     for rule in rules:
         rule.check_tree(drawn, tree)
-    _check_children(draft, tree, drawn)
+    check_children(draft, tree, drawn)
     length = _length(len(target), tree, drawn)
     models = [TableModel.constant([float(mass) for mass in row]) for row in (target, draft)]
     instance = Instance(models[0], models[1], tree, drawn, length)
@@ -154,7 +154,8 @@ def _in_fractions(rule: Rule, target: Row, draft: Row, tree: Tree, drawn: Drawn)
     return {"exact_tokens": 1 + accepted, "exact_tv": exact_tv(law, exact_target_law(rows[0], 1))}
 
 
-def _check_children(draft: Row, tree: Tree, drawn: Drawn) -> None:
+def check_children(draft: Row, tree: Tree, drawn: Drawn) -> None:
+    """Raise where siblings that differ would need more tokens than the row has with mass."""
     most = max(tree.parents.count(parent) for parent in tree.parents)
     support = sum(mass > 0 for mass in draft)
     if drawn != "iid" and most > support:

@@ -105,6 +105,7 @@ def _run_foreign(args: argparse.Namespace) -> int:
 
 def _run_random(args: argparse.Namespace, rules: Sequence[Rule]) -> int:
     from specproof.audit.compare import compare
+    from specproof.audit.document import rules_document
     from specproof.audit.rules import audit_rule
     from specproof.cli.standings import audit_sections
 
@@ -116,12 +117,7 @@ def _run_random(args: argparse.Namespace, rules: Sequence[Rule]) -> int:
             for case, known, found in results[-1].golden if args.name else ():
                 print(f"    accepts {found:.12f} nodes a round; known {known:.12f} ({case})")
     comparisons = compare(rules, args.seed)
-    document = [
-        asdict(result)
-        | {"ok": result.ok, "verdict": result.verdict, "lossless": result.lossless}
-        | {"rounds": [_round(c, s) for c in comparisons for s in c.standings if s.rule == result.rule]}
-        for result in results
-    ]
+    document = rules_document(results, comparisons)
     lead = f"TV over {args.instances} random settings of each rule, several rounds each; tokens on common drafts."
     _report(args, document, audit_sections(results, comparisons), lead)
     return 0 if all(result.ok for result in results) else 1
@@ -210,18 +206,6 @@ def _print_law(own: OwnRows) -> None:
     (result,) = own.results
     for token, (goal, found) in enumerate(zip(own.target, result.law, strict=True)):
         print(f"    token {token}: comes out {found:.12f}, target {float(goal):.12f}")
-
-
-def _round(comparison: Any, standing: Any) -> dict[str, Any]:
-    return {
-        "group": comparison.group,
-        "tokens": standing.tokens,
-        "gap": standing.gap,
-        "best": comparison.best,
-        "source": comparison.source,
-        "optimum": comparison.optimum,
-        "pairs": comparison.instances,
-    }
 
 
 def _own_document(own: OwnRows) -> dict[str, Any]:

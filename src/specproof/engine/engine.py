@@ -22,6 +22,7 @@ from specproof.engine.pace import Pace
 from specproof.engine.requests import Request, Result, make_requests
 from specproof.engine.scheduler import Scheduler
 from specproof.engine.stats import Statistics
+from specproof.engine.watch import watched
 from specproof.errors import SpecproofError
 from specproof.noise import CounterNoise
 from specproof.rules import Rule, admit, choose_rule
@@ -234,6 +235,8 @@ class Engine:
             block = [tokens[b][node] for node in step.path] + [step.token]
             kept = self._settle(request, step, block, Rows(rows.rows[b], rows.broken[b]), output.logits[b])
             outcomes.append((len(step.path), kept))
+            if request.watched is not None:
+                request.watched.append(watched(draft, b, step, rows.rows[b], kept))
             steps[b] = cut(step, kept)
 
         # 5 roll back

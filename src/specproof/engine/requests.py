@@ -11,6 +11,7 @@ from specproof.engine.history import History
 from specproof.engine.logprobs import TokenLogprobs
 from specproof.engine.stats import Statistics
 from specproof.engine.text import StoppedText
+from specproof.engine.watch import Watched
 from specproof.errors import SpecproofError
 from specproof.noise import completion_seed
 from specproof.sampling import ends_for, processors_for
@@ -79,6 +80,7 @@ class Request:
         begun: whether its prompt was read and its first step was prepared.
         speculates: whether it is drafted for; off for good once the drafter has failed it.
         budget: most nodes drafted for it in one step, if fewer than the engine's.
+        watched: an empty list here gets an entry a step; None costs nothing.
     """
 
     def __init__(self, sequence: TokenSequence, tokenizer: Any, index: int = 0, reserve: int = 0) -> None:
@@ -92,6 +94,7 @@ class Request:
         self.stats = Statistics()
         self.speculates = True
         self.budget: int | None = None
+        self.watched: list[Watched] | None = None
         self.logprobs: list[TokenLogprobs] = []
         self.prompt_logprobs: list[TokenLogprobs | None] | None = None
         self.error: str | None = None

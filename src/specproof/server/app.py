@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -15,18 +13,20 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-import specproof.engine.requests as engine_requests
 from specproof.engine.engine import Engine
-from specproof.engine.requests import Result
 from specproof.errors import SpecproofError
 from specproof.server.answers import Answer
+from specproof.server.audits import add_audits
 from specproof.server.guard import Guard, failure
+from specproof.server.inbox import Inbox, event
+from specproof.server.lab import add_lab
 from specproof.server.loop import Busy, Closing, Failed, Loop
 from specproof.server.metrics import Metrics
 from specproof.server.schema import ChatRequest, CompletionRequest
+from specproof.server.site import add_site
 from specproof.server.translate import requests_of
+from specproof.server.watch import add_watch
 
-_LOG = logging.getLogger("specproof.server")
 _LOOK = 0.25  # seconds between looks whether a caller who waits for a whole answer is still there
 
 
@@ -51,50 +51,6 @@ class Settings:
     patience: float = 30.0
 
 
-class Inbox:
-    """Results of some requests, from the engine's thread to the caller's event loop."""
-
-    def __init__(self, requests: Sequence[engine_requests.Request]) -> None:
-        self.requests = requests
-        self._number = {id(request): number for number, request in enumerate(requests)}
-        self._loop = asyncio.get_running_loop()
-        self._queue: asyncio.Queue[tuple[int, Result | None]] = asyncio.Queue()
-        self.latest: dict[int, Result] = {}
-
-    def receive(self, request: engine_requests.Request, result: Result | None) -> None:
-        """See `loop.Receiver`."""
-        entry = (self._number[id(request)], result)
-        try:
-            self._loop.call_soon_threadsafe(self._queue.put_nowait, entry)
-        except RuntimeError:  # the caller's event loop is gone, and the caller with it
-            _LOG.warning("a result came after the server had closed")
-
-    async def results(self) -> AsyncIterator[tuple[int, Result]]:
-        """Every result with the number of its request, until all are done.
-
-        Raises:
-            Failed: the engine failed, or a request ended with an error.
-            Closing: the server is going down.
-        """
-        left = set(range(len(self.requests)))
-        while left:
-            number, result = await self._queue.get()
-            if result is None:
-                raise Failed("the engine has failed; see the server's log")
-            if result.error is not None:
-                raise Failed(result.error)
-            if result.finish_reason == "cancelled":
-                raise Closing("the server is shutting down")
-            self.latest[number] = result
-            if result.finish_reason is not None:
-                left.discard(number)
-            yield number, result
-
-    def ordered(self) -> list[Result]:
-        """The last result of each request."""
-        return [self.latest[number] for number in range(len(self.requests))]
-
-
 def create_app(engine: Engine, settings: Settings) -> FastAPI:
     """The application; it starts and stops the engine's thread with itself."""
     loop = Loop(engine, settings.most_waiting)
@@ -108,6 +64,10 @@ def create_app(engine: Engine, settings: Settings) -> FastAPI:
     app = FastAPI(title="specproof", version=specproof_version(), lifespan=lifespan, redoc_url=None)
     app.state.loop, app.state.metrics = loop, Metrics(loop)
     _add_routes(app, loop, settings)
+    add_watch(app, loop, settings)
+    add_lab(app)
+    add_audits(app)
+    add_site(app, loop, settings)
     _add_failures(app)
     app.add_middleware(Guard, most=settings.most_bytes, key=settings.key, answered=app.state.metrics.answered)
     return app
@@ -183,21 +143,17 @@ async def _whole(answer: Answer, inbox: Inbox, loop: Loop, request: Request) -> 
 async def _stream(answer: Answer, inbox: Inbox, loop: Loop) -> AsyncIterator[str]:
     try:
         for chunk in answer.first():
-            yield _event(chunk)
+            yield event(chunk)
         async for number, result in inbox.results():
             if (new := answer.chunk(number, result)) is not None:
-                yield _event(new)
-        yield _event(answer.last(inbox.ordered()))
+                yield event(new)
+        yield event(answer.last(inbox.ordered()))
     except SpecproofError as error:
         # The status has been sent, so the error is an event.
-        yield _event({"error": {"message": str(error), "type": "server_error", "param": None, "code": 500}})
+        yield event({"error": {"message": str(error), "type": "server_error", "param": None, "code": 500}})
     finally:
         loop.cancel(inbox.requests)  # of a caller who went away
     yield "data: [DONE]\n\n"
-
-
-def _event(content: dict[str, Any]) -> str:
-    return f"data: {json.dumps(content, ensure_ascii=False)}\n\n"
 
 
 def _add_failures(app: FastAPI) -> None:

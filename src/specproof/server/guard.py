@@ -22,7 +22,8 @@ class Guard:
         app: what it stands before.
         most: bytes of a body.
         answered: told the route and the status of every answer.
-        key: that callers must send as a bearer token; None lets everybody in. `/health` is always open.
+        key: that callers must send as a bearer token; None lets everybody in. `/health` and the files of the
+            page, which ask for the key themselves, are always open.
     """
 
     def __init__(self, app: Any, most: int, key: str | None, answered: Callable[[str, int], None]) -> None:
@@ -47,7 +48,7 @@ class Guard:
 
     async def _admit(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         headers = dict(scope["headers"])
-        if self.key is not None and scope["path"] != "/health":
+        if self.key is not None and not _is_open(scope["path"]):
             given = headers.get(b"authorization", b"").removeprefix(b"Bearer ")
             if not secrets.compare_digest(given, self.key):
                 refusal = failure(401, "no or a wrong API key; send it as 'Authorization: Bearer KEY'")
@@ -75,3 +76,7 @@ class Guard:
             return {"type": "http.request", "body": body, "more_body": False}
 
         await self.app(scope, replay, send)
+
+
+def _is_open(path: str) -> bool:
+    return path in ("/", "/health") or path.startswith("/page/")

@@ -9,13 +9,14 @@ from specproof.audit.engine_exact import audit_engine
 from specproof.audit.enumerate import EnumeratingNoise
 from specproof.audit.report import EngineResult
 from specproof.backends.hf import HFBackend
+from specproof.drafters.eagle3 import Eagle3Drafter
 from specproof.drafters.model import ModelDrafter
 from specproof.drafters.ngram import NgramDrafter
 from specproof.drafters.none import NoDrafter
 from specproof.engine.engine import Engine
 from specproof.errors import unknown
 from specproof.rules import RULES, choose_rule, sound_rules
-from specproof.testing.tiny import recomputed_logits, tiny_model
+from specproof.testing.tiny import recomputed_logits, tiny_head, tiny_model
 from specproof.tree import Tree
 from specproof.types import Drafter, Drawn, SamplingParams
 
@@ -54,6 +55,8 @@ def audit_engines(
         for setting in params or (TREE_PARAMS if drafter.startswith("tree") else PARAMS):
             if max_tokens is not None:
                 setting = replace(setting, max_tokens=max_tokens)
+            elif drafter == "eagle3":  # the first token is not drafted for
+                setting = replace(setting, max_tokens=setting.max_tokens + 1)
             for rule in rules or lossless:
                 engine = build_engine(drafter, rule, architecture)
                 if engine is not None:
@@ -76,10 +79,18 @@ def _model_drafter(architecture: str, tree: Tree | int = 2, drawn: Drawn = "iid"
     return ModelDrafter(HFBackend(tiny_model(architecture, VOCABULARY, seed=1)), tree, drawn)
 
 
+def _eagle3(architecture: str) -> Drafter:
+    """A head that can draft three of the four tokens, with the target it reads."""
+    model = tiny_model(architecture, VOCABULARY, seed=0)
+    head = tiny_head(model, [0, 1, 3], seed=1)
+    return Eagle3Drafter(head, HFBackend(model, taps=head.config.taps), 2)
+
+
 _DRAFTERS: dict[str, Callable[[str], Drafter]] = {
     "none": lambda _: NoDrafter(),
     "ngram": lambda _: NgramDrafter(shortest=1),
     "model": _model_drafter,
+    "eagle3": _eagle3,
     "tree-iid": lambda architecture: _model_drafter(architecture, TREE),
     "tree-without-replacement": lambda architecture: _model_drafter(architecture, TREE, "without_replacement"),
     "tree-top-and-one": lambda architecture: _model_drafter(architecture, TREE, "top_and_one"),
@@ -94,6 +105,8 @@ def build_engine(drafter: str, rule: str, architecture: str = "llama") -> Engine
     made = _DRAFTERS[drafter](architecture)
     if rule in RULES and not RULES[rule].accepts(made.drawn, made.chains):
         return None
-    target = HFBackend(tiny_model(architecture, VOCABULARY, seed=0))
+    target = (
+        made.target if isinstance(made, Eagle3Drafter) else HFBackend(tiny_model(architecture, VOCABULARY, seed=0))
+    )
     chosen = choose_rule(rule, made, allow_lossy=True)
     return Engine(target, made, chosen, eos=(END,), max_batch=256, noise=EnumeratingNoise(), allow_lossy=True)

@@ -98,6 +98,13 @@ class KVStore:
             read.append(rows.narrow(2, 0, visible))
         return read[0], read[1]
 
+    def kept(self, sequence: TokenSequence, layer: int) -> Tensor:
+        """What a layer's first head keeps in place of keys [n, width] for the first n tokens of a sequence."""
+        index = self._row_of.get(id(sequence))
+        if index is None or layer >= len(self._keys):
+            return torch.zeros(0, 0, device=self.device)
+        return self._keys[layer][index, 0, : self.rows[index].kept]
+
     def get_seq_length(self, layer: int = 0) -> int:
         """Longest row; transformers asks, but positions and mask are always given explicitly."""
         return max((row.kept for row in self.rows), default=0)

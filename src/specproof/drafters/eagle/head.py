@@ -93,8 +93,10 @@ class EagleHead(nn.Module):
         self.register_buffer("d2t", torch.zeros(config.draft_vocabulary, dtype=torch.long))
         kept = torch.arange(layer.vocab_size) < config.draft_vocabulary
         self.register_buffer("t2d", kept)
-        # Hidden from the module, whose conversion to bfloat16 would round its frequencies.
-        self._rotary = (LlamaRotaryEmbedding(layer),)
+        # Hidden from the module, whose conversion to bfloat16 would round its frequencies; it follows its input's
+        # device by itself.
+        with torch.device("cpu"):
+            self._rotary = (LlamaRotaryEmbedding(layer),)
 
     @property
     def drafted(self) -> Tensor:

@@ -12,6 +12,9 @@ from specproof.engine.engine import Engine
 from specproof.testing.tiny import ARCHITECTURES
 from specproof.types import EXTRA, PROPOSE, Key, SamplingParams, TokenSequence
 
+TREES = ("tree-iid", "tree-without-replacement", "tree-top-and-one", "tree-point")
+DRAFTERS = ("none", "ngram", "model", *TREES)
+
 
 def begin(prompt, params):
     return TokenSequence(prompt, len(prompt), params, 0, frozenset({END}))
@@ -20,13 +23,13 @@ def begin(prompt, params):
 @pytest.mark.parametrize("architecture", ["llama", pytest.param("gpt2", marks=pytest.mark.slow)])
 def test_every_rule_and_drafter_has_the_models_law(architecture):
     """Temperature 1 and 0.7 with top-k and top-p, an end token, at least two drafted rounds."""
-    results = [result for _, result in audit_engines(architecture=architecture)]
+    results = [result for _, result in audit_engines(drafters=DRAFTERS, architecture=architecture)]
+    # With every rule in tests/drafters/test_eagle3.py; it takes four tokens to draft twice, which takes time.
+    results += [result for _, result in audit_engines(["block"], ["eagle3"], architecture=architecture)]
     for result in results:
         assert result.ok, str(result)
         assert result.paths >= 8, str(result)
         assert result.rounds >= 2 or result.drafter == "none", str(result)
-    trees = {"tree-iid", "tree-without-replacement", "tree-top-and-one", "tree-point"}
-    assert {r.drafter for r in results} == {"none", "ngram", "model", "eagle3"} | trees
 
 
 @pytest.mark.slow

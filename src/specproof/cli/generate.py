@@ -28,8 +28,15 @@ def add_parser(subparsers: Any) -> None:
     )
     add_model_flags(parser)
     group = parser.add_argument_group("speculation")
-    group.add_argument("--drafter", default="ngram", help="none, ngram (default) or model", metavar="NAME")
-    group.add_argument("--draft-model", default=None, help="folder or name of the smaller model", metavar="NAME")
+    group.add_argument(
+        "--drafter",
+        default="auto",
+        help="none, ngram, model, eagle3, or auto (default): eagle3 where a head comes with the model, else ngram",
+        metavar="NAME",
+    )
+    group.add_argument(
+        "--draft-model", default=None, help="folder or name of the smaller model, or of the head", metavar="NAME"
+    )
     group.add_argument(
         "--rule",
         default="auto",
@@ -52,6 +59,7 @@ def run(args: argparse.Namespace) -> int:
     params = sampling_from(args)
     texts = [sys.stdin.read().removesuffix("\n") if text == "-" else text for text in args.prompts]
     prepare_torch(args)
+    args.drafter = _drafter(args)
     engine = _engine(args)
     prompts = [_prompt(engine, text, args.raw) for text in texts]
     if args.json:
@@ -65,6 +73,12 @@ def run(args: argparse.Namespace) -> int:
         if args.stats:
             _print_stats(result)
     return 0
+
+
+def _drafter(args: argparse.Namespace) -> str:
+    from specproof.engine.heads import default_drafter
+
+    return default_drafter(args.model) if args.drafter == "auto" else str(args.drafter)
 
 
 def _engine(args: argparse.Namespace) -> Engine:

@@ -12,6 +12,7 @@ from specproof.backends.hf import HFBackend
 from specproof.drafters import choose_drafter
 from specproof.engine.default_model import default_model
 from specproof.engine.engine import Engine
+from specproof.engine.heads import default_drafter, load_trained_head
 from specproof.errors import SpecproofError, unknown
 
 DTYPES = {
@@ -25,7 +26,7 @@ DTYPES = {
 def load_engine(
     model: str = "default",
     *,
-    drafter: str = "ngram",
+    drafter: str = "auto",
     draft_model: str | None = None,
     rule: str = "auto",
     dtype: str = "float32",
@@ -36,22 +37,26 @@ def load_engine(
 
     Args:
         model: "default", a folder, or a name on the hub.
-        drafter: a key of DRAFTERS; "model" needs `draft_model`.
-        draft_model: folder or name of the smaller model; it has to have the target's tokenizer.
+        drafter: a key of DRAFTERS, or "auto", see `default_drafter`; "model" needs `draft_model`.
+        draft_model: folder or name of the smaller model, which has to have the target's tokenizer, or of the
+            head of "eagle3"; without one, of the head that comes with the package for this model.
         rule: a key of RULES, or "auto".
         dtype: one of DTYPES, for both models.
         device: where both models live, in torch's words.
         options: further arguments of `Engine`.
     """
+    drafter = default_drafter(model) if drafter == "auto" else drafter
     loaded = load_model(model, dtype, device)
     tokenizer = load_tokenizer(model)
-    target = HFBackend(loaded)
-    draft = HFBackend(load_model(draft_model, dtype, device)) if draft_model is not None else None
-    if draft_model is not None:
+    head = load_trained_head(loaded, model, draft_model) if drafter == "eagle3" else None
+    target = HFBackend(loaded, taps=head.config.taps if head is not None else ())
+    draft = None
+    if draft_model is not None and head is None:
+        draft = HFBackend(load_model(draft_model, dtype, device))
         _same_tokens(tokenizer, load_tokenizer(draft_model))
     return Engine(
         target,
-        choose_drafter(drafter, target, draft, coupled=rule == "coupling"),
+        choose_drafter(drafter, target, draft, head=head, coupled=rule == "coupling"),
         rule,
         tokenizer=tokenizer,
         eos=end_tokens(loaded, tokenizer),

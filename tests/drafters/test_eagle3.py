@@ -75,8 +75,12 @@ def test_features_are_the_hidden_states_of_the_committed_text(architecture):
 
 @pytest.mark.parametrize(
     ("architecture", "options"),
-    [("llama", {}), ("gpt2", {"norm_before_residual": True, "norm_before_fc": True})],
-    ids=["llama", "gpt2"],
+    [
+        pytest.param("llama", {}, id="llama"),
+        pytest.param(
+            "gpt2", {"norm_before_residual": True, "norm_before_fc": True}, id="gpt2", marks=pytest.mark.slow
+        ),
+    ],
 )
 def test_two_hundred_rounds_of_drafts_equal_recomputation(architecture, options):
     """Scripted rejections at every depth, zero-draft and fully accepted rounds, ragged batch, texts that end."""

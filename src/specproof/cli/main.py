@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from specproof import __version__
-from specproof.cli import audit, demo, explain, generate, prove
+from specproof.cli import audit, demo, explain, generate, prove, train
 from specproof.errors import SpecproofError
 
-COMMANDS = (generate, audit, prove, explain, demo)
+COMMANDS = (generate, audit, prove, explain, train, demo)
 
 
 class _Parser(argparse.ArgumentParser):

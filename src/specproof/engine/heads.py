@@ -23,7 +23,7 @@ def shipped_head(model: str) -> Path | None:
 
 
 def default_drafter(model: str) -> str:
-    """What to draft with unless told: "eagle3" where a trained head comes with the package for the model, or "ngram"."""
+    """What to draft with unless told: "eagle3" if a head comes with the package for this model, else "ngram"."""
     return "ngram" if shipped_head(model) is None else "eagle3"
 
 

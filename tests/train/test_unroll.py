@@ -97,7 +97,7 @@ def test_the_loss_is_of_the_targets_rows_at_every_depth(name):
 
 @torch.no_grad()
 def test_the_evaluation_is_the_expected_length_of_rejection_sampling():
-    """Summed over all texts of three tokens after a prompt: 1 + P(first accepted) + P(first two accepted)."""
+    """Summed over all texts of three tokens after a prompt, against all drafts of a chain of three."""
     model, head, teacher = setting(vocabulary=4, drafted=[0, 1, 3])
     prompt, temperature = [2, 1], 0.8
     place = torch.tensor([0, 1, -1, 2])
@@ -112,21 +112,25 @@ def test_the_evaluation_is_the_expected_length_of_rejection_sampling():
         q[head.drafted] = (logits[0, len(text) - 2] / temperature).softmax(-1)
         return q
 
-    expected = torch.minimum(rows(prompt), head_row(prompt, [])).sum()
-    for first, accepted in enumerate(torch.minimum(rows(prompt), head_row(prompt, []))):
-        second = torch.minimum(rows([*prompt, first]), head_row(prompt, [first])).sum()
-        expected = expected + accepted * second
+    def further(drafted, depth):
+        """Expected accepted tokens behind some that were."""
+        accepted = torch.minimum(rows([*prompt, *drafted]), head_row(prompt, drafted))
+        if depth == 1:
+            return float(accepted.sum())
+        return sum(float(a) * (1 + further([*drafted, token], depth - 1)) for token, a in enumerate(accepted) if a)
+
+    expected = further([], 3)
     found, total = 0.0, 0.0
     for text in product(range(4), repeat=3):
         sample = Sample((*prompt, *text), 2, 0)
         weight = 1.0
         for n in range(3):
             weight *= float(rows([*prompt, *text[:n]])[text[n]])
-        accepted, reached = drafts(head, teacher.teach([sample], temperature), place, 2, temperature)
+        accepted, reached = drafts(head, teacher.teach([sample], temperature), place, 3, temperature)
         found += weight * float((accepted * reached)[:, 0].sum())  # the draft right after the prompt
         total += weight
     assert total == pytest.approx(1)
-    assert found == pytest.approx(float(expected), abs=1e-12)
+    assert found == pytest.approx(expected, abs=1e-12)
 
 
 def test_a_head_that_is_always_right_is_always_accepted():

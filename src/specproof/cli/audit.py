@@ -52,7 +52,9 @@ def _add_greedy(kinds: Any) -> None:
         allow_abbrev=False,
     )
     add_model_flags(greedy)
-    greedy.add_argument("--drafter", default="ngram", help="none, ngram (default) or model", metavar="NAME")
+    greedy.add_argument(
+        "--drafter", default="ngram", help="none, ngram (default), model or eagle3", metavar="NAME"
+    )
     greedy.add_argument("--draft-model", default=None, help="folder or name of the smaller model", metavar="NAME")
     greedy.add_argument("--prompts", type=int, default=20, help="how many of the twenty (default 20)")
     greedy.add_argument("--max-tokens", type=int, default=128, help="tokens per prompt (default 128)")

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import argparse
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from specproof.cli.flags import add_model_flags, prepare_torch
-from specproof.train.settings import TrainSettings
 
 _READ: dict[str, Any] = {"int": int, "float": float, "str": str}
 
 
 def add_parser(subparsers: Any) -> None:
-    """Register the command."""
+    """Register the command, unless this installation has been cut down to do without."""
+    if find_spec("specproof.train") is None:
+        return
+    from specproof.train.settings import TrainSettings
+
     parser = subparsers.add_parser(
         "train",
         help="train an EAGLE-3 head that drafts for a model",
@@ -46,6 +50,8 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Train, with a progress bar; prints the evaluation."""
+    from specproof.train.settings import TrainSettings
+
     names = [name for name, *_ in TrainSettings.flags()]
     settings = TrainSettings(**{name: getattr(args, name) for name in names})
     prepare_torch(args)

@@ -26,6 +26,7 @@ LEVEL = {
     "audit": 7,
     "train": 7,
     "hf": 7,
+    "server": 7,
     "cli": 8,
 }
 # The kits for third parties and the audits use each other's pieces.

@@ -23,7 +23,7 @@ Structure = Literal["json_schema", "regex", "grammar"]
 class SamplingParams:
     """How the next token is drawn from the model's logits, and when to stop.
 
-    The meaning and the order of the filters are those of transformers' logits processors: penalties, bias,
+    The meaning and the order of the filters are those of transformers' logits processors: bias, penalties,
     bad words, min_tokens, own processors, structure, temperature, top-k, top-p, min-p. The command line derives
     its flags from these fields.
 
@@ -32,7 +32,8 @@ class SamplingParams:
         repetition_penalty: divides positive and multiplies negative logits of tokens in prompt or output.
         presence_penalty, frequency_penalty: taken from the logits of output tokens, once or per occurrence.
         logit_bias: added to the logits of these tokens.
-        bad_words: texts, or sequences of tokens, that must not come out; also not where the prompt begins one.
+        bad_words: sequences of tokens that must not come out, also not where the prompt begins one; or texts,
+            which stand for the tokens that the tokenizer makes of them, alone and after a space.
         min_tokens, max_tokens: length of the output; nothing ends the text before min_tokens.
         stop: texts that end the output, which leaves them out.
         stop_token_ids: further tokens that end a text, as the end-of-text token does.
@@ -89,6 +90,9 @@ class SamplingParams:
         for name in ("bad_words", "stop", "stop_token_ids", "processors"):
             need(not isinstance(getattr(self, name), str), name, "a list, not a single text")
             object.__setattr__(self, name, tuple(getattr(self, name)))
+        words = self.bad_words
+        need(all(isinstance(word, (str, list, tuple)) for word in words), "bad_words", "texts, or lists of tokens")
+        object.__setattr__(self, "bad_words", tuple(w if isinstance(w, str) else tuple(w) for w in words))
         need(0 <= self.temperature < math.inf, "temperature", "a finite number >= 0 (0 is greedy)")
         need(self.top_k >= 0, "top_k", "a whole number >= 0 (0 keeps all)")
         need(0 < self.top_p <= 1, "top_p", "a number in (0, 1] (1 keeps all)")
@@ -97,11 +101,13 @@ class SamplingParams:
         need(math.isfinite(self.presence_penalty), "presence_penalty", "a finite number (0 is none)")
         need(math.isfinite(self.frequency_penalty), "frequency_penalty", "a finite number (0 is none)")
         biases = self.logit_bias.items()
-        need(all(t >= 0 and math.isfinite(b) for t, b in biases), "logit_bias", "tokens >= 0 with finite biases")
+        sound = all(isinstance(t, int) and t >= 0 and math.isfinite(b) for t, b in biases)
+        need(sound, "logit_bias", "tokens (whole numbers >= 0) with finite biases")
         need(all(self.bad_words), "bad_words", "words that are not empty")
         need(self.max_tokens >= 0, "max_tokens", "a whole number >= 0")
         need(0 <= self.min_tokens <= self.max_tokens, "min_tokens", f"0 to max_tokens, here {self.max_tokens}")
-        need(all(self.stop), "stop", "texts that are not empty")
+        need(all(isinstance(text, str) and text for text in self.stop), "stop", "texts that are not empty")
+        need(all(isinstance(t, int) for t in self.stop_token_ids), "stop_token_ids", "whole numbers")
         need(self.seed is None or 0 <= self.seed < 2**64, "seed", "a whole number in [0, 2**64)")
         need(self.n >= 1, "n", "a whole number >= 1")
         need(self.logprobs is None or self.logprobs >= 0, "logprobs", "a whole number >= 0, or None")

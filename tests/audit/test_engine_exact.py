@@ -1,10 +1,12 @@
 """The exact law of the whole engine, and the faults it must see."""
 
+from dataclasses import fields
+
 import pytest
 import torch
 
 from specproof.audit.engine_exact import audit_engine, engine_law, model_law
-from specproof.audit.engine_suite import END, PARAMS, audit_engines
+from specproof.audit.engine_suite import DRAFTERS, END, PARAMS, TEXT_PARAMS, audit_engines
 from specproof.audit.enumerate import EnumeratingNoise
 from specproof.backends.table import TableBackend, TableModel
 from specproof.drafters.model import ModelDrafter
@@ -12,24 +14,47 @@ from specproof.engine.engine import Engine
 from specproof.testing.tiny import ARCHITECTURES
 from specproof.types import EXTRA, PROPOSE, Key, SamplingParams, TokenSequence
 
-TREES = ("tree-iid", "tree-without-replacement", "tree-top-and-one", "tree-point")
-DRAFTERS = ("none", "ngram", "model", *TREES)
+# Drafts from the second token on, so it takes more tokens and time; tests/drafters/test_eagle3.py has its law.
+LATE = pytest.param("eagle3", marks=pytest.mark.slow)
 
 
 def begin(prompt, params):
     return TokenSequence(prompt, len(prompt), params, 0, frozenset({END}))
 
 
+@pytest.mark.parametrize("drafter", [LATE, *(name for name in DRAFTERS if name != "eagle3")])
 @pytest.mark.parametrize("architecture", ["llama", pytest.param("gpt2", marks=pytest.mark.slow)])
-def test_every_rule_and_drafter_has_the_models_law(architecture):
+def test_every_rule_and_drafter_has_the_models_law(architecture, drafter):
     """Temperature 1 and 0.7 with top-k and top-p, an end token, at least two drafted rounds."""
-    results = [result for _, result in audit_engines(drafters=DRAFTERS, architecture=architecture)]
-    # With every rule in tests/drafters/test_eagle3.py; it takes four tokens to draft twice, which takes time.
-    results += [result for _, result in audit_engines(["block"], ["eagle3"], architecture=architecture)]
+    results = [result for _, result in audit_engines(drafters=[drafter], architecture=architecture)]
+    assert len({result.rule for result in results}) >= 2
     for result in results:
         assert result.ok, str(result)
         assert result.paths >= 8, str(result)
-        assert result.rounds >= 2 or result.drafter == "none", str(result)
+        assert result.rounds >= 2 or drafter == "none", str(result)
+
+
+@pytest.mark.parametrize(("rule", "drafter"), [("walk", "ngram"), ("block", "model"), ("coupling", "tree-point")])
+def test_what_looks_at_the_text_keeps_the_law(rule, drafter):
+    results = list(audit_engines((rule,), (drafter,), params="text"))
+    assert len(results) == len(TEXT_PARAMS)
+    for _, result in results:
+        assert result.ok, str(result)
+        assert result.rounds >= 1
+        assert result.replay.endswith("--params text")
+
+
+@pytest.mark.slow
+def test_every_rule_and_drafter_under_what_looks_at_the_text():
+    assert all(result.ok for _, result in audit_engines(params="text"))
+
+
+def test_the_suites_settings_have_every_parameter_that_shapes_the_law():
+    usual, settings = SamplingParams(), (*PARAMS, *TEXT_PARAMS)
+    changed = {f.name for p in settings for f in fields(p) if getattr(p, f.name) != getattr(usual, f.name)}
+    others = {"stop", "ignore_eos", "seed", "n", "logprobs", "prompt_logprobs"}
+    structure = {"json_schema", "regex", "grammar"}  # the shape of the whole text, which has tests of its own
+    assert changed == {f.name for f in fields(usual)} - others - structure
 
 
 @pytest.mark.slow

@@ -77,7 +77,10 @@ def test_several_prompts_are_numbered(generate):
         (["a", "--rule", "magic"], "unknown rule 'magic'; choose one of: auto, block"),
         (["a", "--rule", "lenience:0.5"], "is lossy: its texts do not follow the target's law"),
         (["a", "--rule", "hsd_published", "--allow-lossy"], "is for audits only"),
-        (["a", "--drafter", "magic"], "unknown drafter 'magic'; choose one of: eagle3, model, ngram, none"),
+        (
+            ["a", "--drafter", "magic"],
+            "unknown drafter 'magic'; choose one of: eagle3, early_exit, model, ngram",
+        ),
         (["a", "--drafter", "model"], "needs a draft model"),
         (["a", "--temperature", "-1"], "temperature=-1.0 is not allowed"),
         (["a", "--top-p", "0"], "top_p=0.0 is not allowed: give a number in (0, 1]"),
@@ -96,10 +99,20 @@ def test_wrong_input_is_one_line_and_exit_code_2(generate, argv, message):
     assert err.count("\n") == 1
 
 
-def test_a_draft_model_with_another_vocabulary(generate, wider_folder):
-    code, _, err = generate("a", "--drafter", "model", "--draft-model", wider_folder)
+def test_a_draft_model_padded_to_another_size(generate, wider_folder):
+    flags = ("--drafter", "model", "--draft-model", wider_folder, "--max-tokens", "4", "--raw", "--json")
+    for choice in ("same", "intersection"):
+        code, out, err = generate("a", *flags, "--draft-vocabulary", choice)
+        assert code == 0, err
+        document = json.loads(out)
+        assert document["draft_vocabulary"] == choice
+        assert all(token < 8 for token in document["results"][0]["tokens"])
+
+
+def test_an_intersection_needs_a_draft_model(generate):
+    code, _, err = generate("a", "--draft-vocabulary", "intersection")
     assert code == 2
-    assert "vocabulary of 9 tokens and the target one of 8" in err
+    assert "'intersection' needs a draft model" in err
 
 
 def test_a_model_that_is_not_there(capsys):
@@ -118,6 +131,10 @@ def test_a_model_that_is_not_there(capsys):
         (["audit", "engine", "--exact", "--rule", "magic"], "unknown rule 'magic'"),
         (["audit", "engine", "--exact", "--drafter", "magic"], "unknown drafter 'magic'"),
         (["audit", "engine", "--exact", "--architecture", "magic"], "unknown architecture 'magic'"),
+        (
+            ["audit", "engine", "--exact", "--params", "magic"],
+            "unknown params 'magic'; choose one of: filters, text",
+        ),
     ],
 )
 def test_wrong_audits_are_refused(capsys, argv, message):
@@ -158,6 +175,16 @@ def test_audit_engine_reports_faults_as_caught(capsys):
     assert code == 0
     assert all(result["ok"] for result in document["results"])
     assert all(mutant["caught"] for mutant in document["mutants"])
+
+
+def test_audit_engine_under_parameters_that_look_at_the_text(capsys):
+    code, out, _ = run(
+        capsys, "audit", "engine", "--exact", "--params", "text", "--rule", "walk", "--drafter", "ngram"
+    )
+    assert code == 0
+    assert out.count("EXACT") == 4
+    for words in ("repetition-penalty 1.4", "min-tokens 2", "logit-bias {0: -0.75", "1 own function)"):
+        assert words in out
 
 
 @pytest.fixture

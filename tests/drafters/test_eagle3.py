@@ -9,6 +9,7 @@ from specproof.backends.hf import HFBackend
 from specproof.drafters.eagle.backend import EagleBackend
 from specproof.drafters.eagle3 import Eagle3Drafter
 from specproof.drafters.none import empty_draft
+from specproof.drafters.shapes.expand import Dynamic
 from specproof.engine.baseline import decode
 from specproof.engine.engine import Engine
 from specproof.errors import SpecproofError
@@ -201,12 +202,14 @@ def test_the_engines_law_is_the_targets(rule, tree, drawn, params):
     assert result.rounds >= 2, str(result)
 
 
-def test_prompts_in_pieces_few_rows_and_several_completions():
-    """At temperature 0 every text is the plain one, and something was drafted and accepted for each."""
-    model, head, target = pair(drafted=range(7))
+@pytest.mark.parametrize("prefill", [3, 50])
+def test_prompts_in_pieces_few_rows_and_several_completions(prefill):
+    """At temperature 0 every text is the plain one; pieces by the engine, or by the target and the head themselves."""
+    model, head, _ = pair(drafted=range(7))
+    target = HFBackend(model, chunk=5, taps=head.config.taps)
     params = SamplingParams(temperature=0, max_tokens=40, n=2)
     prompts = [[1], [i % 7 for i in range(23)], [2, 3, 4], [5, 6]]
-    engine = Engine(target, Eagle3Drafter(head, target, 4), prefill=3, max_batch=3)
+    engine = Engine(target, Eagle3Drafter(head, target, 4), prefill=prefill, max_batch=3)
     results = engine.generate(prompts, params)
     for prompt, result in zip([p for p in prompts for _ in range(2)], results, strict=True):
         plain = decode(
@@ -219,6 +222,17 @@ def test_prompts_in_pieces_few_rows_and_several_completions():
     assert engine.stats.accepted > 0
     assert target.store.rows == engine.drafter.backend.store.rows == []
     assert engine.drafter.backend._shadows == {}
+
+
+def test_a_dynamic_tree_grows_where_the_head_is_confident():
+    model, head, target = pair()
+    params = SamplingParams(temperature=0.9, max_tokens=30, seed=2)
+    engine = Engine(target, Eagle3Drafter(head, target, Dynamic(width=3, depth=3, nodes=6), "point"))
+    result = engine.generate([[1, 2, 3]], params)[0]
+    assert not result.warnings
+    assert engine.rule_name == "walk"
+    assert result.stats.drafted >= 40
+    assert result.stats.accepted > 0
 
 
 def test_a_sequence_that_has_to_wait_for_memory_is_drafted_for_again(monkeypatch):

@@ -28,7 +28,7 @@ def drafter(rule, models):
 
 
 @pytest.mark.parametrize("name", LOSSY)
-def test_a_lossy_rule_has_to_be_asked_for(name, models):
+def test_b61_a_lossy_rule_has_to_be_asked_for(name, models):
     target = HFBackend(models[0])
     for rule in (name, RULES[name]):
         with pytest.raises(SpecproofError, match=f"rule '{name}' is lossy"):
@@ -40,7 +40,7 @@ def test_a_lossy_rule_has_to_be_asked_for(name, models):
     assert len(result.tokens) == 8
 
 
-def test_the_result_says_how_lossy(models):
+def test_b61_the_result_says_how_lossy(models):
     engine = Engine(HFBackend(models[0]), drafter(RULES["lenience"], models), "lenience:0.3", allow_lossy=True)
     (result,) = engine.generate([[0]], SamplingParams(max_tokens=2, seed=1))
     assert result.rule == "lenience:0.3"

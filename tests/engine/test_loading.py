@@ -94,6 +94,11 @@ def test_a_head_that_comes_with_the_package_is_the_default(model_folder, head_fo
     assert isinstance(engine.drafter, Eagle3Drafter)
 
 
+def test_a_head_is_not_translated(model_folder, head_folder):
+    with pytest.raises(SpecproofError, match="vocabulary 'intersection' needs a draft model"):
+        load_engine(model_folder, drafter="eagle3", draft_model=head_folder, vocabulary="intersection")
+
+
 @pytest.mark.parametrize("name", ["./nowhere", "/no/where", "nowhere"])
 def test_a_head_that_is_not_there_is_named(name, model_folder):
     with pytest.raises(SpecproofError, match=f"no folder at '{name}'"):

@@ -146,7 +146,7 @@ def test_b56_the_bonus_comes_from_the_last_nodes_own_row():
         assert law.next(torch.tensor([1])).tolist() == [[0, 0, 0.5, 0.5]]
 
 
-def test_walk_gives_equal_siblings_one_chance():
+def test_b57_walk_gives_equal_siblings_one_chance():
     """Field case B57 (M10): rows a, a, a, e with target one half each; a keeps one half."""
     target = rows([0.5, 0.5]).expand(1, 5, -1)
     draft = Draft((Tree((-1, -1, -1, -1)),), torch.tensor([[0, 0, 0, 1]]), None, "point")
@@ -173,7 +173,7 @@ def test_on_point_drafts_all_rules_have_the_law_of_the_walk():
             assert torch.allclose(laws[1], laws[2], atol=1e-15)
 
 
-def test_a_soft_row_for_an_argmax_token_is_seen_by_the_specification():
+def test_b1_a_soft_row_for_an_argmax_token_is_seen_by_the_specification():
     """Field case B1 (M1): the token is always 0, the row claims (.8, .2); the law becomes (.75, .25)."""
     target = [[Fraction(3, 5), Fraction(2, 5)]] * 2
     honest, soft = [[Fraction(1), Fraction(0)]] * 2, [[Fraction(4, 5), Fraction(1, 5)]] * 2

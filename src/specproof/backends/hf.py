@@ -32,12 +32,18 @@ class HFBackend:
         context: most tokens of a text; the model's own limit if not given.
         taps: hidden states that are kept beside the keys, for drafters that read them (`features`): numbers of
             decoder layers, whose inputs they are.
+        chunk: most missing tokens of a text that one pass reads. A text that was never seen, or was forgotten
+            for want of memory, is caught up in pieces, since a mask has chunk x length entries.
 
     Raises:
         SpecproofError: the model cannot be rolled back, does not honour mask and positions, or has no such layer.
     """
 
-    def __init__(self, model: Any, context: int | None = None, taps: Sequence[int] = ()) -> None:
+    def __init__(
+        self, model: Any, context: int | None = None, *, chunk: int = 512, taps: Sequence[int] = ()
+    ) -> None:
+        if chunk < 1:
+            raise SpecproofError(f"chunk={chunk} is not allowed: a pass reads 1 token or more")
         refuse_state(model)
         self.model = model
         self.taps = tuple(taps)
@@ -49,6 +55,7 @@ class HFBackend:
         if context is not None and not 0 < context <= own:
             raise SpecproofError(f"context={context} is not allowed: this model takes 1 to {own} tokens")
         self.context = context or own
+        self.chunk = chunk
         self.store = KVStore(model.device)
         try:
             error = _probe(self)
@@ -62,16 +69,11 @@ class HFBackend:
     @torch.inference_mode()
     def forward(self, batch: Batch, draft: Draft, start: Sequence[int] | None = None) -> Output:
         """See `Backend.forward`; logits are in the model's dtype."""
-        layout = lay_out(self.store, batch, draft, start)
-        self.store.begin(layout.write)
-        try:
-            logits = self._run(layout)
-        except BaseException:
-            self.store.clear()  # half-written entries must not be found by a later step
-            raise
-        if layout.order != list(range(len(logits))):
-            logits = logits[layout.order]
-        return Output(logits)
+        if not any(start or ()):
+            while late := [sequence for sequence in batch if self.store.missing(sequence) > self.chunk]:
+                self._score(lay_out(self.store, late, _empty(len(late)), limit=self.chunk))
+                self.store.keep(late, [()] * len(late))
+        return Output(self._score(lay_out(self.store, batch, draft, start)))
 
     @torch.inference_mode()
     def keep(self, batch: Batch, paths: Sequence[Sequence[int]]) -> None:
@@ -86,6 +88,24 @@ class HFBackend:
     def features(self, sequence: TokenSequence) -> Tensor:
         """Features [n, taps x width] of the first n tokens of a text: those that were scored and kept."""
         return self.store.kept(sequence, layer=int(self.model.config.num_hidden_layers))
+
+    def _score(self, layout: Layout) -> Tensor:
+        """Logits [B, rows, V] in the order of the batch; NaN after a broken node stays with its descendants."""
+        self.store.begin(layout.write)
+        try:
+            logits = self._run(layout)
+            # A hidden state that is not finite makes all of a position's logits NaN: one of them tells.
+            if bool(logits[..., 0].isnan().any()):
+                with self.store.guarded():
+                    logits = self._run(layout)
+        except BaseException:
+            self.store.clear()  # half-written entries must not be found by a later step
+            raise
+        for index, row in enumerate(self.store.rows[layout.write.first : layout.write.last]):
+            if row.broken:
+                sees = layout.mask[index, 0][-layout.scored :, sorted(row.broken)].any(-1)
+                logits[index, sees.to(logits.device)] = torch.nan
+        return logits if layout.order == list(range(len(logits))) else logits[layout.order]
 
     def _run(self, layout: Layout) -> Tensor:
         device = self.store.device
@@ -130,6 +150,10 @@ def refuse_state(model: Any) -> None:
         raise SpecproofError(f"attention {attention!r} takes no tree mask; load with attn_implementation='sdpa'")
 
 
+def _empty(count: int) -> Draft:
+    return Draft((Tree.chain(0),) * count, torch.zeros(count, 0, dtype=torch.long), None, "point")
+
+
 def _probe(backend: HFBackend) -> float:
     """Score ragged small trees, move accepted nodes, go on; the largest difference from recomputation.
 
@@ -156,8 +180,7 @@ def _probe(backend: HFBackend) -> float:
     for sequence in batch:
         sequence.tokens += [nodes[1], nodes[2], 0]
     backend.keep(batch, [(1, 2)] * 2)
-    empty = Draft((Tree.chain(0),) * 2, torch.zeros(2, 0, dtype=torch.long), None, "point")
-    found.append(backend.forward(batch, empty).logits.flatten(0, 1))
+    found.append(backend.forward(batch, _empty(2)).logits.flatten(0, 1))
     expected += [_recompute(backend, sequence.tokens) for sequence in batch]
     backend.free(batch)
     reference = torch.stack(expected).double()

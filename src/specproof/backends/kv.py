@@ -7,8 +7,9 @@ the gap so that live rows stay together, and a full store doubles.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
@@ -25,10 +26,15 @@ class _Row:
     kept: int = 0  # entries of committed tokens
     pending: int = 0  # committed tokens in flight
     tokens: list[int] | None = None  # drafted nodes in flight; None before the step's first forward
+    broken: set[int] = field(default_factory=set)  # entries that were not finite; zeroed, see `guarded`
+
+    @property
+    def committed(self) -> int:
+        return self.kept + self.pending
 
     @property
     def used(self) -> int:
-        return self.kept + self.pending + len(self.tokens or ())
+        return self.committed + len(self.tokens or ())
 
 
 class Write(NamedTuple):
@@ -60,6 +66,8 @@ class KVStore:
         self._values: list[Tensor] = []
         self._write: Write | None = None
         self._uniform: int | None = None  # first slot, where all rows write the same contiguous ones
+        self._guard: Tensor | None = None  # [R, T] columns whose entries must be finite
+        self._found: Tensor | None = None  # [R, T] those of them that were not
 
     def row(self, sequence: TokenSequence) -> int:
         """The row of a sequence; a new one at the end for a sequence not seen before."""
@@ -68,6 +76,11 @@ class KVStore:
             index = self._row_of[id(sequence)] = len(self.rows)
             self.rows.append(_Row(sequence))
         return index
+
+    def missing(self, sequence: TokenSequence) -> int:
+        """Committed tokens without an entry."""
+        index = self._row_of.get(id(sequence))
+        return len(sequence.tokens) - (0 if index is None else self.rows[index].committed)
 
     def begin(self, write: Write) -> None:
         """Announce the next forward pass."""
@@ -83,6 +96,8 @@ class KVStore:
         """Write this layer's entries [R, heads, T, width]; returns all that is visible to these rows."""
         assert self._write is not None, "a forward pass that was not announced by begin()"
         first, last, slots, visible = self._write
+        if self._guard is not None:
+            keys, values = self._finite(keys), self._finite(values)
         read: list[Tensor] = []
         for stores, entries in ((self._keys, keys), (self._values, values)):
             if layer == len(stores):
@@ -105,6 +120,39 @@ class KVStore:
             return torch.zeros(0, 0, device=self.device)
         return self._keys[layer][index, 0, : self.rows[index].kept]
 
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Run the announced pass once more, so that no column sees an entry that it may not look at.
+
+        A masked NaN still spreads, through the score and through 0 x NaN. So entries of nodes and padding
+        that are not finite are zeroed, and the nodes' remembered as broken: the caller has to make NaN of
+        whatever may look at them. Entries that nobody owns are zeroed too. Committed tokens stay as they
+        are, since all that follows may look at them.
+        """
+        assert self._write is not None, "a forward pass that was not announced by begin()"
+        first, last, slots, _ = self._write
+        live = self.rows[first:last]
+        committed = torch.tensor([row.committed for row in live], device=self.device)
+        for store in (*self._keys, *self._values):
+            for index, row in enumerate(self.rows):
+                store[index, :, row.used :] = 0
+            store[len(self.rows) :] = 0
+        self._guard = slots >= committed[:, None]
+        self._found = torch.zeros_like(self._guard)
+        try:
+            yield
+        finally:
+            found, self._guard, self._found = self._found, None, None
+        for row, own, bad in zip(live, slots, found, strict=True):
+            row.broken |= {slot for slot in own[bad].tolist() if slot < row.used}
+
+    def _finite(self, entries: Tensor) -> Tensor:
+        assert self._guard is not None
+        assert self._found is not None
+        bad = ~entries.isfinite().all(-1).all(1) & self._guard
+        self._found |= bad
+        return entries.masked_fill(bad[:, None, :, None], 0)
+
     def get_seq_length(self, layer: int = 0) -> int:
         """Longest row; transformers asks, but positions and mask are always given explicitly."""
         return max((row.kept for row in self.rows), default=0)
@@ -123,9 +171,11 @@ class KVStore:
             row = self.rows[index]
             assert row.tokens is not None
             scored = [node for node in path if node < len(row.tokens)]
-            base = row.kept + row.pending
+            base = row.committed
             moves += [(index, base + node, base + i) for i, node in enumerate(scored) if node != i]
             accepted = [row.tokens[node] for node in scored]
+            broken = {base + i for i, node in enumerate(scored) if base + node in row.broken}
+            row.broken = broken | {slot for slot in row.broken if slot < base}
             row.kept, row.pending, row.tokens = base + len(scored), 0, None
             assert sequence.tokens[base : row.kept] == accepted, "kept entries are not the committed tokens"
         self.move(moves)

@@ -49,15 +49,21 @@ class _Part(NamedTuple):
     root: int  # position of the root
 
 
-def lay_out(store: KVStore, batch: Batch, draft: Draft, start: Sequence[int] | None = None) -> Layout:
-    """Plan a forward pass and enter it in the store's books; the caller has checked the lengths."""
+def lay_out(
+    store: KVStore, batch: Batch, draft: Draft, start: Sequence[int] | None = None, limit: int | None = None
+) -> Layout:
+    """Plan a forward pass and enter it in the store's books; the caller has checked the lengths.
+
+    With a `limit` only that many of the missing tokens are read, and the last of them takes the root's place;
+    drafts are to be empty then.
+    """
     indices = [store.row(sequence) for sequence in batch]
     first, last = min(indices), max(indices) + 1
     parts: dict[int, _Part] = {}
     skipped = start or [0] * len(batch)
     assert all(skipped) or not any(skipped), "some trees begin while others grow"
     for index, tree, tokens, skip in zip(indices, draft.trees, draft.tokens.tolist(), skipped, strict=True):
-        parts[index] = _enter(store, index, tree, tokens[: len(tree)], skip)
+        parts[index] = _enter(store, index, tree, tokens[: len(tree)], skip, limit)
     ahead = max(len(part.committed) for part in parts.values())
     width = max(len(part.nodes) for part in parts.values())
     columns = [_columns(parts.get(row), store.rows[row].used, ahead, width) for row in range(first, last)]
@@ -81,10 +87,10 @@ class _Columns(NamedTuple):
     slots: list[int]
 
 
-def _enter(store: KVStore, index: int, tree: Tree, tokens: list[int], start: int) -> _Part:
+def _enter(store: KVStore, index: int, tree: Tree, tokens: list[int], start: int, limit: int | None) -> _Part:
     """What the row at `index` adds; the store then counts it as in flight."""
     row = store.rows[index]
-    text = row.sequence.tokens
+    text = row.sequence.tokens[: None if limit is None else row.kept + limit]
     if start == 0:
         assert row.tokens is None, "a new draft before keep()"
         row.pending, row.tokens = len(text) - row.kept, []
@@ -95,14 +101,14 @@ def _enter(store: KVStore, index: int, tree: Tree, tokens: list[int], start: int
         committed, base = [], row.used
     new = max(0, start - 1)
     row.tokens = tokens
-    return _Part(committed, tokens[new:], tree, new, base, row.kept + row.pending, len(text) - 1)
+    return _Part(committed, tokens[new:], tree, new, base, row.committed, len(text) - 1)
 
 
 def _columns(part: _Part | None, used: int, ahead: int, width: int) -> _Columns:
-    """One row's columns; padding takes the slots behind the row's own entries, which nothing looks at."""
+    """One row's columns; all padding takes the one slot behind the row's own entries, which nothing looks at."""
     if part is None:
         blank = ahead + width
-        return _Columns([0] * blank, [0] * blank, list(range(used, used + blank)))
+        return _Columns([0] * blank, [0] * blank, [used] * blank)
     left, right = ahead - len(part.committed), width - len(part.nodes)
     own = len(part.committed) + len(part.nodes)
     end = part.base + own
@@ -112,7 +118,7 @@ def _columns(part: _Part | None, used: int, ahead: int, width: int) -> _Columns:
     return _Columns(
         [0] * left + part.committed + part.nodes + [0] * right,
         [0] * left + positions + [0] * right,
-        [*range(end, end + left), *range(part.base, end), *range(end + left, end + left + right)],
+        [end] * left + list(range(part.base, end)) + [end] * right,
     )
 
 
@@ -122,7 +128,7 @@ def _mask(parts: Sequence[_Part | None], slots: Tensor, ahead: int, visible: int
     mask = entries <= slots[..., None]
     for row, part in enumerate(parts):
         if part is None:
-            mask[row] = entries == slots[row, :, None]  # padding sees itself: finite, and seen by nobody
+            mask[row] = entries == slots[row, :, None]  # padding sees itself, which is finite
             continue
         left, end = ahead - len(part.committed), ahead + len(part.nodes)
         if left:

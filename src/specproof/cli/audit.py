@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 from specproof.cli import audit_rule
 from specproof.cli.flags import add_model_flags, prepare_torch
 from specproof.errors import SpecproofError, unknown
+from specproof.types import SamplingParams
 
 
 def add_parser(subparsers: Any) -> None:
@@ -37,6 +38,9 @@ def _add_engine(kinds: Any) -> None:
     )
     engine.add_argument("--rule", default=None, help="only this rule", metavar="NAME")
     engine.add_argument("--drafter", default=None, help="only this drafter", metavar="NAME")
+    engine.add_argument(
+        "--params", default="filters", help="filters (default), or text: penalties, bans and all that looks at it"
+    )
     engine.add_argument("--architecture", default="llama", help="llama (default), qwen2, qwen3 or gpt2")
     engine.add_argument("--max-tokens", type=int, default=None, help="longer texts; paths grow exponentially")
     engine.add_argument("--mutants", action="store_true", help="audit engines with a planted fault as well")
@@ -53,7 +57,10 @@ def _add_greedy(kinds: Any) -> None:
     )
     add_model_flags(greedy)
     greedy.add_argument(
-        "--drafter", default="ngram", help="none, ngram (default), model or eagle3", metavar="NAME"
+        "--drafter",
+        default="ngram",
+        help="none, ngram (default), suffix, early_exit, model or eagle3",
+        metavar="NAME",
     )
     greedy.add_argument("--draft-model", default=None, help="folder or name of the smaller model", metavar="NAME")
     greedy.add_argument("--prompts", type=int, default=20, help="how many of the twenty (default 20)")
@@ -87,12 +94,11 @@ def run_engine(args: argparse.Namespace) -> int:
     rules, drafters = [args.rule] if args.rule else [], [args.drafter] if args.drafter else []
     results, found = [], []
     for params, result in audit_engines(
-        rules, drafters, architecture=args.architecture, max_tokens=args.max_tokens
+        rules, drafters, architecture=args.architecture, params=args.params, max_tokens=args.max_tokens
     ):
         results.append(result)
         if not args.json:
-            filters = f"temperature {params.temperature}, top-k {params.top_k}, top-p {params.top_p}"
-            print(f"{result} ({filters})", flush=True)
+            print(f"{result} ({_shown(params)})", flush=True)
     if not results:
         raise SpecproofError(f"rule {args.rule!r} does not take what drafter {args.drafter!r} draws")
     for description, result in audit_mutants(args.architecture) if args.mutants else ():
@@ -106,6 +112,16 @@ def run_engine(args: argparse.Namespace) -> int:
         }
         print(json.dumps(document, indent=2))
     return 0 if all(result.ok for result in results) and not any(result.ok for _, result in found) else 1
+
+
+def _shown(params: SamplingParams) -> str:
+    """The filters, then whatever else is not as usual."""
+    usual, own = SamplingParams(), len(params.processors)
+    rest = [f.name for f in fields(params) if getattr(params, f.name) != getattr(usual, f.name)]
+    shown = {name: getattr(params, name) for name in rest if name not in ("max_tokens", "processors")}
+    shown = {"temperature": params.temperature, "top_k": params.top_k, "top_p": params.top_p} | shown
+    words = [f"{name.replace('_', '-')} {value}" for name, value in shown.items()]
+    return ", ".join(words + ([f"{own} own function"] if own else []))
 
 
 def run_greedy(args: argparse.Namespace) -> int:

@@ -5,16 +5,22 @@ from __future__ import annotations
 import argparse
 from dataclasses import Field, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from specproof.errors import SpecproofError
 from specproof.types import SamplingParams
+
+if TYPE_CHECKING:
+    from specproof.engine.engine import Engine
 
 
 def _bias(text: str) -> tuple[int, float]:
     """TOKEN:BIAS, of a token's number and what is added to its logit."""
     token, _, bias = text.partition(":")
-    return int(token), float(bias)
+    try:
+        return int(token), float(bias)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not TOKEN:BIAS, as in 42:-1.5") from None
 
 
 def _definition(text: str) -> str:
@@ -57,7 +63,12 @@ def add_sampling_flags(parser: argparse.ArgumentParser) -> None:
 def sampling_from(args: argparse.Namespace) -> SamplingParams:
     """The parameters that the flags ask for."""
     values = {field.name: getattr(args, field.name) for field in _flagged()}
-    return SamplingParams(**values | {"logit_bias": dict(values["logit_bias"])})
+    biases = dict(values["logit_bias"])
+    if len(biases) < len(values["logit_bias"]):
+        given = [token for token, _ in values["logit_bias"]]
+        twice = next(token for token in given if given.count(token) > 1)
+        raise SpecproofError(f"--logit-bias names token {twice} more than once; give each token one bias")
+    return SamplingParams(**values | {"logit_bias": biases})
 
 
 def _flagged() -> list[Field[Any]]:
@@ -73,6 +84,56 @@ def add_model_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--dtype", default="float32", help="float32 (default), bfloat16, float16 or float64")
     group.add_argument("--device", default="cpu", help="where the models live, in torch's words (default cpu)")
     group.add_argument("--threads", type=int, default=None, help="processor threads (default: torch's choice)")
+
+
+def add_speculation_flags(parser: argparse.ArgumentParser) -> None:
+    """Who drafts, and who judges."""
+    group = parser.add_argument_group("speculation")
+    group.add_argument(
+        "--drafter",
+        default="auto",
+        help="none, ngram, suffix, early_exit, model, eagle3, or auto (default): eagle3 if a head comes with the "
+        "model, else ngram",
+        metavar="NAME",
+    )
+    group.add_argument(
+        "--draft-model", default=None, help="folder or name of the smaller model, or of the head", metavar="NAME"
+    )
+    group.add_argument(
+        "--draft-vocabulary",
+        choices=["same", "intersection"],
+        default="same",
+        help="tokens of the smaller model: the same as the model's, or any (it drafts those that both have)",
+    )
+    group.add_argument(
+        "--rule",
+        default="auto",
+        help="verification rule, with numbers as in lenience:0.5, or auto",
+        metavar="NAME",
+    )
+    group.add_argument(
+        "--allow-lossy", action="store_true", help="take a rule that changes the model's law; results say so"
+    )
+
+
+def engine_from(args: argparse.Namespace, **options: Any) -> Engine:
+    """The engine that the flags of model and speculation ask for, with further options of `Engine`."""
+    from specproof.engine.heads import default_drafter
+    from specproof.engine.loading import load_engine
+
+    if args.drafter == "auto":
+        args.drafter = default_drafter(args.model)  # what is printed later is what ran
+    return load_engine(
+        args.model,
+        drafter=args.drafter,
+        draft_model=args.draft_model,
+        vocabulary=args.draft_vocabulary,
+        rule=args.rule,
+        dtype=args.dtype,
+        device=args.device,
+        allow_lossy=args.allow_lossy,
+        **options,
+    )
 
 
 def write_file(flag: str, path: Path, text: str) -> None:

@@ -7,7 +7,15 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from specproof.cli.flags import add_model_flags, add_sampling_flags, prepare_torch, sampling_from
+from specproof.cli.flags import (
+    add_model_flags,
+    add_sampling_flags,
+    add_speculation_flags,
+    engine_from,
+    prepare_torch,
+    sampling_from,
+)
+from specproof.errors import SpecproofError
 
 if TYPE_CHECKING:
     from specproof.engine.engine import Engine
@@ -27,25 +35,7 @@ def add_parser(subparsers: Any) -> None:
         "prompts", nargs="+", metavar="PROMPT", help="text of a prompt; '-' reads it from the input"
     )
     add_model_flags(parser)
-    group = parser.add_argument_group("speculation")
-    group.add_argument(
-        "--drafter",
-        default="auto",
-        help="none, ngram, model, eagle3, or auto (default): eagle3 where a head comes with the model, else ngram",
-        metavar="NAME",
-    )
-    group.add_argument(
-        "--draft-model", default=None, help="folder or name of the smaller model, or of the head", metavar="NAME"
-    )
-    group.add_argument(
-        "--rule",
-        default="auto",
-        help="verification rule, with numbers as in lenience:0.5, or auto",
-        metavar="NAME",
-    )
-    group.add_argument(
-        "--allow-lossy", action="store_true", help="take a rule that changes the model's law; results say so"
-    )
+    add_speculation_flags(parser)
     add_sampling_flags(parser)
     group = parser.add_argument_group("output")
     group.add_argument("--raw", action="store_true", help="give the prompt as it is, without the chat format")
@@ -57,42 +47,33 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Load, complete, print."""
     params = sampling_from(args)
+    if not args.json and (params.logprobs is not None or params.prompt_logprobs is not None):
+        raise SpecproofError("log-probabilities have no place in plain text: add --json to --logprobs")
     texts = [sys.stdin.read().removesuffix("\n") if text == "-" else text for text in args.prompts]
     prepare_torch(args)
-    args.drafter = _drafter(args)
-    engine = _engine(args)
+    engine = engine_from(args)
     prompts = [_prompt(engine, text, args.raw) for text in texts]
     if args.json:
         results = engine.generate(prompts, params)
         print(json.dumps(_document(args, params, results), ensure_ascii=False, indent=2))
-        return 0
+        return _failed(results)
+    code = 0
     for number, prompt in enumerate(prompts):
         if len(prompts) > 1:
             print(f"{'' if number == 0 else chr(10)}[{number + 1}/{len(prompts)}] {texts[number]}")
-        result = _stream(engine, prompt, params)
-        if args.stats:
-            _print_stats(result)
-    return 0
+        results = [_stream(engine, prompt, params)] if params.n == 1 else _several(engine, prompt, params)
+        for result in results:
+            for line in result.warnings + ((result.error,) if result.error else ()):
+                print(f"specproof: {line}", file=sys.stderr)
+            if args.stats:
+                _print_stats(result)
+        code = max(code, _failed(results))
+    return code
 
 
-def _drafter(args: argparse.Namespace) -> str:
-    from specproof.engine.heads import default_drafter
-
-    return default_drafter(args.model) if args.drafter == "auto" else str(args.drafter)
-
-
-def _engine(args: argparse.Namespace) -> Engine:
-    from specproof.engine.loading import load_engine
-
-    return load_engine(
-        args.model,
-        drafter=args.drafter,
-        draft_model=args.draft_model,
-        rule=args.rule,
-        dtype=args.dtype,
-        device=args.device,
-        allow_lossy=args.allow_lossy,
-    )
+def _failed(results: list[Result]) -> int:
+    """Exit code: 1 if a text could not be finished."""
+    return int(any(result.error for result in results))
 
 
 def _prompt(engine: Engine, text: str, raw: bool) -> Any:
@@ -107,6 +88,14 @@ def _stream(engine: Engine, prompt: Any, params: SamplingParams) -> Result:
         print(result.delta, end="", flush=True)
     print()
     return result
+
+
+def _several(engine: Engine, prompt: Any, params: SamplingParams) -> list[Result]:
+    """All completions of a prompt when they are done: as streams they would run into one another."""
+    results = engine.generate([prompt], params)
+    for result in results:
+        print(f"({result.index + 1} of {params.n}) {result.text}")
+    return results
 
 
 def _print_stats(result: Result) -> None:
@@ -140,6 +129,7 @@ def _document(args: argparse.Namespace, params: SamplingParams, results: list[Re
         "dtype": args.dtype,
         "drafter": args.drafter,
         "draft_model": args.draft_model,
+        "draft_vocabulary": args.draft_vocabulary,
         "params": asdict(params),
         "results": [result.as_dict() for result in results],
     }

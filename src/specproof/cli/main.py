@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from specproof import __version__
-from specproof.cli import audit, demo, explain, generate, prove, train
+from specproof.cli import audit, demo, explain, generate, prove, serve, train
 from specproof.errors import SpecproofError
 
-COMMANDS = (generate, audit, prove, explain, train, demo)
+COMMANDS = (generate, audit, prove, explain, train, demo, serve)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -34,7 +34,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; returns its exit code (0 fine, 1 an audit that failed, 2 wrong input)."""
+    """Run a command; returns its exit code (0 fine, 1 an audit or a text that failed, 2 wrong input)."""
     args = build_parser().parse_args(argv)
     try:
         code: int = args.run(args)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 DRAFTERS: dict[str, str] = {
     "none": "specproof.drafters.none:NoDrafter",
     "ngram": "specproof.drafters.ngram:NgramDrafter",
+    "suffix": "specproof.drafters.suffix:SuffixDrafter",
+    "early_exit": "specproof.drafters.early_exit:EarlyExitDrafter",
     "model": "specproof.drafters.model:ModelDrafter",
     "eagle3": "specproof.drafters.eagle3:Eagle3Drafter",
 }
@@ -36,10 +38,10 @@ def choose_drafter(
 
     Args:
         name: a key of DRAFTERS.
-        target: the model it drafts for; a draft model must have the same vocabulary.
+        target: the model it drafts for; a draft model must have the same vocabulary (see `vocabulary`).
         backend: the draft model, which "model" needs and the others do not take.
         head: what "eagle3" drafts with; its target is built with the head's taps.
-        coupled: whether a draft model or head shares its noise with rule "coupling".
+        coupled: whether a draft model, the target as one, or a head shares its noise with rule "coupling".
     """
     if name not in DRAFTERS:
         raise unknown("drafter", name, DRAFTERS)
@@ -55,11 +57,13 @@ def choose_drafter(
         if head is None:
             raise SpecproofError("drafter 'eagle3' needs a trained head: give its folder (--draft-model FOLDER)")
         return make(head, target, coupled=coupled)
+    if name == "early_exit":
+        return make(target, coupled=coupled)
     if backend is None:
         return make()
     if backend.vocabulary != target.vocabulary:
         raise SpecproofError(
             f"the draft model has a vocabulary of {backend.vocabulary} tokens and the target one of "
-            f"{target.vocabulary}; give a draft model with the target's tokenizer"
+            f"{target.vocabulary}; wrap it in drafters.vocabulary.SharedVocabulary"
         )
     return make(backend, coupled=coupled)

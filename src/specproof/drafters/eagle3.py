@@ -8,6 +8,7 @@ from specproof.backends.hf import HFBackend
 from specproof.drafters.eagle.backend import EagleBackend
 from specproof.drafters.eagle.head import TAPS, EagleHead
 from specproof.drafters.model import ModelDrafter
+from specproof.drafters.shapes.expand import Dynamic
 from specproof.errors import SpecproofError
 from specproof.tree import Tree
 from specproof.types import Batch, Draft, Drawn, Noise, Output, Step
@@ -32,7 +33,7 @@ class Eagle3Drafter:
         self,
         head: EagleHead,
         target: HFBackend,
-        tree: Tree | int | None = None,
+        tree: Tree | int | Dynamic | None = None,
         drawn: Drawn = "iid",
         *,
         coupled: bool = False,

@@ -32,6 +32,11 @@ class Growing:
     rows: dict[int, Tensor] = field(default_factory=dict)
 
     @property
+    def reader(self) -> TokenSequence:
+        """The sequence under whose parameters rows are read: its own, for rows that are drawn from."""
+        return self.sequence
+
+    @property
     def tree(self) -> Tree:
         """The shape that was drawn."""
         return Tree(tuple(self.parents))

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
 
 import torch
 
+from specproof.drafters.dynamic import Expanding
 from specproof.drafters.growing import Growing
 from specproof.drafters.none import empty_draft
+from specproof.drafters.shapes.expand import Dynamic
 from specproof.errors import NumericsError, SpecproofError
 from specproof.rules.coupling import shared_key
 from specproof.sampling import warp_batch
 from specproof.tree import Tree
-from specproof.types import Backend, Batch, Draft, Drawn, Key, Noise, Output, Step
+from specproof.types import Backend, Batch, Draft, Drawn, Key, Noise, Output, Step, TokenSequence
 
 
 class ModelDrafter:
@@ -22,7 +26,9 @@ class ModelDrafter:
     Args:
         backend: any backend with the target's vocabulary; its context may be shorter than the target's.
         tree: the shape to draw, level by level; a number stands for a chain of that length. Budgets cut off
-            its last levels, and a row with fewer tokens than children has fewer children.
+            its last levels, and a row with fewer tokens than children has fewer children. "dynamic", or a
+            `Dynamic` with numbers of its own, lets each step's tree grow where the model is confident; that is
+            for point drafts only.
         drawn: "iid" children may repeat, "without_replacement" are all different, "point" are the likeliest,
             "top_and_one" are the likeliest and a last one drawn from the rest.
         coupled: decide each position of a chain with the noise that rule "coupling" will decide it with, so
@@ -30,23 +36,40 @@ class ModelDrafter:
     """
 
     def __init__(
-        self, backend: Backend, tree: Tree | int = 4, drawn: Drawn = "iid", *, coupled: bool = False
+        self,
+        backend: Backend,
+        tree: Tree | int | Dynamic | Literal["dynamic"] = 4,
+        drawn: Drawn = "iid",
+        *,
+        coupled: bool = False,
     ) -> None:
-        shape = Tree.chain(tree) if isinstance(tree, int) else tree
-        if len(shape) == 0:
+        plan = Dynamic() if tree == "dynamic" else tree if isinstance(tree, Dynamic) else None
+        if plan is not None and (drawn != "point" or coupled):
+            raise SpecproofError(
+                "a dynamic tree drops nodes by their value, which biases "
+                f"{'coupled' if coupled else drawn} draws: give drawn='point', or a fixed tree"
+            )
+        if isinstance(tree, str) and plan is None:
+            raise SpecproofError(f"unknown tree {tree!r}; give 'dynamic', a chain's length, a Tree or a Dynamic")
+        shape = Tree.chain(tree) if isinstance(tree, int) else tree if isinstance(tree, Tree) else Tree()
+        if len(shape) == 0 and plan is None:
             raise SpecproofError("a draft of 0 nodes is not allowed: give a tree, or a chain's length >= 1")
         if list(shape.depths) != sorted(shape.depths):
             raise SpecproofError(f"tree {shape.parents} is not level by level: sort its nodes by depth")
         if coupled and not shape.is_chain:
             raise SpecproofError(f"tree {shape.parents} cannot be coupled, siblings would be equal: give a chain")
         self.backend = backend
-        self.tree = shape
+        self.plan = plan
+        self.tree = shape  # empty where there is a plan
         self.coupled = coupled
         self.drawn: Drawn = "point" if coupled else drawn
-        self.chains = shape.is_chain
+        self.chains = plan is None and shape.is_chain
+        self._scored: dict[TokenSequence, list[int]] = {}  # of expanded trees: each node's place at the backend
 
     def draft(self, batch: Batch, budget: Sequence[int], noise: Noise) -> Draft:
         """A tree for each sequence; where a budget or the draft model's context is spent, a smaller one."""
+        if self.plan is not None:
+            return self._expand(batch, budget, self.plan)
         drafts = [Growing(s, self._template(len(s.tokens), most)) for s, most in zip(batch, budget, strict=True)]
         active = [draft for draft in drafts if len(draft.template)]
         if not active:
@@ -73,11 +96,40 @@ class ModelDrafter:
 
     def observe(self, batch: Batch, steps: Sequence[Step], output: Output) -> None:
         """Keep what was accepted of the nodes that this model scored."""
-        self.backend.keep(batch, [step.path for step in steps])
+        paths: list[Sequence[int]] = [step.path for step in steps]
+        for b, sequence in enumerate(batch):
+            if (places := self._scored.pop(sequence, None)) is not None:
+                paths[b] = [places[node] for node in paths[b]]
+        self.backend.keep(batch, paths)
 
     def free(self, batch: Batch) -> None:
         """Forget these sequences."""
+        for sequence in batch:
+            self._scored.pop(sequence, None)
         self.backend.free(batch)
+
+    def _expand(self, batch: Batch, budget: Sequence[int], plan: Dynamic) -> Draft:
+        """Level by level for all sequences at once; then each keeps its best nodes."""
+        growing: dict[int, Expanding] = {}
+        for b, (sequence, most) in enumerate(zip(batch, budget, strict=True)):
+            depth = min(plan.depth, most, self.backend.context - len(sequence.tokens) + 1)
+            if depth > 0:
+                growing[b] = Expanding(sequence, replace(plan, depth=depth, nodes=min(plan.nodes, most)))
+        active = list(growing.values())
+        depth = 0
+        while active and (depth == 0 or any(d.size(depth) > d.size(depth - 1) for d in active)):
+            self._score(active, depth)
+            for draft in active:
+                draft.expand(depth)
+            depth += 1
+        if not active:
+            return empty_draft(len(batch))
+        trees, tokens = [Tree()] * len(batch), [list[int]()] * len(batch)
+        for b, draft in growing.items():
+            trees[b], tokens[b], self._scored[draft.sequence] = draft.finish()
+        width = max(map(len, tokens))
+        padded = torch.tensor([own + [0] * (width - len(own)) for own in tokens], dtype=torch.long)
+        return Draft(tuple(trees), padded, None, "point")
 
     def _template(self, length: int, budget: int) -> Tree:
         """The shape cut to budget and context by whole levels, so that paths of one length keep one length.
@@ -92,7 +144,7 @@ class ModelDrafter:
         first = self.tree.parents.count(-1) if deepest > 0 else 0
         return Tree((-1,) * max(0, min(first, budget)))
 
-    def _score(self, active: Sequence[Growing], depth: int) -> None:
+    def _score(self, active: Sequence[Growing | Expanding], depth: int) -> None:
         """One draft forward: the rows of the nodes at `depth` (0 is the root), from which children are drawn."""
         sizes = [draft.size(depth) for draft in active]
         start = [0 if depth == 0 else draft.size(depth - 1) + 1 for draft in active]
@@ -103,7 +155,8 @@ class ModelDrafter:
         batch = [draft.sequence for draft in active]
         scored = Draft(trees, tokens, None, self.drawn)
         output = self.backend.forward(batch, scored, start)
-        rows, broken = warp_batch(output.logits, batch, scored, start)  # [B, most new rows, V]
+        readers = [draft.reader for draft in active]
+        rows, broken = warp_batch(output.logits, readers, scored, start)  # [B, most new rows, V]
         lost = broken.tolist()
         for b, (draft, size, first) in enumerate(zip(active, sizes, start, strict=True)):
             for row in range(size + 1 - first):

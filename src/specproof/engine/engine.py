@@ -13,7 +13,7 @@ from typing import Any
 
 from torch import Tensor
 
-from specproof.drafters import choose_drafter
+from specproof.drafters import DRAFTERS, choose_drafter
 from specproof.drafters.none import empty_draft
 from specproof.engine.drafting import Drafting
 from specproof.engine.logprobs import of_block, of_prompt
@@ -83,7 +83,7 @@ class Engine:
         self.budget = budget
         self.max_batch = max_batch
         self.scheduler = Scheduler(max_batch, kv_tokens, prefill)
-        self.drafting = Drafting(self.drafter, target.vocabulary)
+        self.drafting = Drafting(self.drafter, target.vocabulary, self.rule)
         self.noise = noise or CounterNoise()
         self.stats = Statistics()
 
@@ -98,6 +98,13 @@ class Engine:
     def rule_name(self) -> str:
         """Name of the rule in use."""
         return self.rule.label if isinstance(self.rule, Rule) else getattr(self.rule, "__name__", "custom")
+
+    @property
+    def drafter_name(self) -> str:
+        """Name of the drafter in use, as in DRAFTERS; of one that is not there its class's."""
+        kind = type(self.drafter)
+        places = {place: name for name, place in DRAFTERS.items()}
+        return places.get(f"{kind.__module__}:{kind.__qualname__}", kind.__name__)
 
     @property
     def lossless(self) -> bool | None:
@@ -130,11 +137,14 @@ class Engine:
         try:
             for request in mine:
                 self.add(request)
-            while not all(request.done for request in mine):
-                touched = self.step()
-                yield [request for request in mine if any(request is other for other in touched)]
+            while mine:
+                # Somebody else's steps may have finished them, or a call of `cancel`.
+                touched = set(map(id, self.step())) if not all(request.done for request in mine) else set()
+                news = [request for request in mine if request.done or id(request) in touched]
+                mine = [request for request in mine if not request.done]
+                yield news
         finally:
-            self._leave([request for request in mine if not request.done])
+            self._leave(mine)
 
     def requests(self, prompt: Prompt, params: SamplingParams) -> list[Request]:
         """The n requests of a prompt, to be added; errors in prompt or parameters are raised here."""
@@ -163,10 +173,12 @@ class Engine:
         reading, fresh = self.scheduler.read()
         new = set(map(id, reading + fresh))
         settled = [request for request in self.scheduler.running if id(request) not in new]
-        for group, act in ((reading, self._read), (fresh, self._begin), (settled, self._step)):
-            self._within_memory(self.scheduler.among_running(group), act)
         touched = [*reading, *fresh, *settled]
-        self._leave([request for request in touched if request.done])
+        try:
+            for group, act in ((reading, self._read), (fresh, self._begin), (settled, self._step)):
+                self._within_memory(self.scheduler.among_running(group), act)
+        finally:
+            self._leave([request for request in touched if request.done])
         return touched
 
     def _read(self, requests: Sequence[Request]) -> None:
@@ -183,13 +195,14 @@ class Engine:
                 request.prompt_logprobs = of_prompt(self.target, list(sequence.tokens), count)
             if room(sequence, self.target.context) == 0:
                 self._commit(request, [])
+            request.begun = True
         if live := [request for request in requests if not request.done]:
             self._step(live)
 
     def _step(self, requests: Sequence[Request]) -> None:
         """One round for a batch; drafts one less than there is room, which is left to the extra token."""
         batch = [request.sequence for request in requests]
-        budget = [min(self.budget, room(s, self.target.context) - 1) for s in batch]
+        budget = [min(self._most(r), room(r.sequence, self.target.context) - 1) for r in requests]
         times = [perf_counter()]
 
         # 1 draft
@@ -224,15 +237,19 @@ class Engine:
         for stats in (self.stats, *(request.stats for request in requests)):
             stats.time(*spent)
 
+    def _most(self, request: Request) -> int:
+        return self.budget if request.budget is None else min(self.budget, request.budget)
+
     def _settle(self, request: Request, step: Step, block: list[int], rows: Rows, logits: Tensor) -> int:
         """Commit a block as far as the model gave a law for it; returns how many tokens were."""
         used = [0, *(node + 1 for node in step.path)]
         broken = rows.broken[used].tolist()
         sound = broken.index(True) if True in broken else len(block)
+        count, logprobs = request.sequence.params.logprobs, []
+        if count is not None:  # before the commit, since memory may run out
+            logprobs = of_block(rows.rows, logits, step.path, block[:sound], count)
         kept = self._commit(request, block[:sound])
-        count = request.sequence.params.logprobs
-        if count is not None:
-            request.logprobs += of_block(rows.rows, logits, step.path, block[:kept], count)
+        request.logprobs += logprobs[:kept]
         if sound < len(block) and not request.done:
             request.end("error", no_law(request.sequence))
         return kept
@@ -245,17 +262,17 @@ class Engine:
         while group:
             try:
                 return act(group)
-            except (RuntimeError, MemoryError) as error:
-                if not out_of_memory(error):
-                    raise
+            except BaseException as error:
                 # What the failed turn left behind is forgotten; a later turn reads it again.
                 self._forget(group)
+                if not out_of_memory(error):
+                    raise
                 late = self.scheduler.preempt()
                 if late is None:
                     group[0].end("error", f"out of memory with no other request running: {error}".splitlines()[0])
                     return None
                 self._forget([late])
-                group = self.scheduler.among_running(group)
+                group = [request for request in self.scheduler.among_running(group) if not request.done]
         return None
 
     def _leave(self, requests: list[Request]) -> None:

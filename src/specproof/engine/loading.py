@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from jinja2 import TemplateError
 
 from specproof.backends.hf import HFBackend
 from specproof.drafters import choose_drafter
 from specproof.engine.default_model import default_model
 from specproof.engine.engine import Engine
 from specproof.engine.heads import default_drafter, load_trained_head
+from specproof.engine.vocabulary import VOCABULARIES, in_target_tokens
 from specproof.errors import SpecproofError, unknown
+from specproof.types import Backend
 
 DTYPES = {
     "float32": torch.float32,
@@ -28,6 +31,7 @@ def load_engine(
     *,
     drafter: str = "auto",
     draft_model: str | None = None,
+    vocabulary: str = "same",
     rule: str = "auto",
     dtype: str = "float32",
     device: str = "cpu",
@@ -38,22 +42,31 @@ def load_engine(
     Args:
         model: "default", a folder, or a name on the hub.
         drafter: a key of DRAFTERS, or "auto", see `default_drafter`; "model" needs `draft_model`.
-        draft_model: folder or name of the smaller model, which has to have the target's tokenizer, or of the
-            head of "eagle3"; without one, of the head that comes with the package for this model.
+        draft_model: folder or name of the smaller model, or of the head of "eagle3"; without one, of the head that
+            comes with the package for this model.
+        vocabulary: "same" takes a draft model with the target's tokenizer only, "intersection" any: it then drafts
+            the tokens that both have, and the law is still the target's.
         rule: a key of RULES, or "auto".
         dtype: one of DTYPES, for both models.
         device: where both models live, in torch's words.
         options: further arguments of `Engine`.
     """
     drafter = default_drafter(model) if drafter == "auto" else drafter
+    if vocabulary not in VOCABULARIES:
+        raise unknown("vocabulary", vocabulary, VOCABULARIES)
+    if vocabulary != "same" and (draft_model is None or drafter == "eagle3"):
+        raise SpecproofError(
+            f"vocabulary {vocabulary!r} needs a draft model: give one (--drafter model --draft-model FOLDER)"
+        )
     loaded = load_model(model, dtype, device)
     tokenizer = load_tokenizer(model)
     head = load_trained_head(loaded, model, draft_model) if drafter == "eagle3" else None
     target = HFBackend(loaded, taps=head.config.taps if head is not None else ())
-    draft = None
+    draft: Backend | None = None
     if draft_model is not None and head is None:
+        own = load_tokenizer(draft_model)
         draft = HFBackend(load_model(draft_model, dtype, device))
-        _same_tokens(tokenizer, load_tokenizer(draft_model))
+        draft = in_target_tokens(draft, target.vocabulary, tokenizer, own, vocabulary)
     return Engine(
         target,
         choose_drafter(drafter, target, draft, head=head, coupled=rule == "coupling"),
@@ -107,8 +120,22 @@ def chat_tokens(tokenizer: Any, message: str) -> list[int]:
     """Tokens of one user message in the model's chat format; plain text where the model has none."""
     if tokenizer.chat_template is None:
         return list(tokenizer(message)["input_ids"])
-    chat = [{"role": "user", "content": message}]
-    return list(tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=True)["input_ids"])
+    return messages_tokens(tokenizer, [{"role": "user", "content": message}])
+
+
+def messages_tokens(tokenizer: Any, messages: list[dict[str, str]]) -> list[int]:
+    """Tokens of a conversation in the model's chat format, up to where the model's answer begins.
+
+    Raises:
+        SpecproofError: the model has no chat format, or it does not take these messages.
+    """
+    if tokenizer.chat_template is None:
+        raise SpecproofError("this model has no chat format; complete a plain prompt instead")
+    try:
+        encoded = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)
+    except TemplateError as error:
+        raise SpecproofError(f"the model's chat format does not take these messages: {error}") from error
+    return list(encoded["input_ids"])
 
 
 def _place(name: str) -> str:
@@ -124,14 +151,3 @@ def _not_loaded(kind: str, name: str, error: Exception) -> SpecproofError:
     return SpecproofError(
         f"cannot load the {kind} of {name!r}: {reason} (give a folder, a hub name, or 'default')"
     )
-
-
-def _same_tokens(target: Any, draft: Any) -> None:
-    """Raise unless both tokenizers give the same text the same number, naming the first that differs."""
-    ours, theirs = target.get_vocab(), draft.get_vocab()
-    for text, number in sorted(ours.items(), key=lambda item: item[1]):
-        if theirs.get(text) != number:
-            raise SpecproofError(
-                f"the draft model's tokenizer differs from the target's: token {number} {text!r} is "
-                f"{theirs.get(text, 'absent')} there; give a draft model with the target's tokenizer"
-            )

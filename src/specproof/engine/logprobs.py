@@ -57,16 +57,18 @@ def of_prompt(target: Backend, tokens: list[int], count: int) -> list[TokenLogpr
     """Of every token of a prompt; None for the first, which nothing stands before."""
     found: list[TokenLogprobs | None] = [None]
     sequence = TokenSequence(tokens[:1], 1, SamplingParams(), 0)
-    while len(sequence.tokens) < len(tokens):
-        # The prompt is its own draft: one forward gives the row before each of these tokens.
-        new = tokens[len(sequence.tokens) : len(sequence.tokens) + _CHUNK]
-        found += [
-            TokenLogprobs(token, None, float(row[token]), (), _top(row, count))
-            for token, row in zip(new, _rows(target, sequence, new[:-1]), strict=True)
-        ]
-        sequence.tokens += new
-        target.keep([sequence], [range(len(new) - 1)])
-    target.free([sequence])
+    try:
+        while len(sequence.tokens) < len(tokens):
+            # The prompt is its own draft: one forward gives the row before each of these tokens.
+            new = tokens[len(sequence.tokens) : len(sequence.tokens) + _CHUNK]
+            found += [
+                TokenLogprobs(token, None, float(row[token]), (), _top(row, count))
+                for token, row in zip(new, _rows(target, sequence, new[:-1]), strict=True)
+            ]
+            sequence.tokens += new
+            target.keep([sequence], [range(len(new) - 1)])
+    finally:
+        target.free([sequence])
     return found
 
 

@@ -71,7 +71,9 @@ class Request:
         sequence: holds as much of the prompt as was read, then the output.
         unread: the rest of the prompt.
         reserve: most tokens that it can come to.
+        begun: whether its prompt was read and its first step was prepared.
         speculates: whether it is drafted for; off for good once the drafter has failed it.
+        budget: most nodes drafted for it in one step, if fewer than the engine's.
     """
 
     def __init__(self, sequence: TokenSequence, tokenizer: Any, index: int = 0, reserve: int = 0) -> None:
@@ -80,8 +82,10 @@ class Request:
         self.reserve = reserve
         self.unread: list[int] = sequence.tokens
         sequence.tokens = []
+        self.begun = False
         self.stats = Statistics()
         self.speculates = True
+        self.budget: int | None = None
         self.logprobs: list[TokenLogprobs] = []
         self.prompt_logprobs: list[TokenLogprobs | None] | None = None
         self.error: str | None = None

@@ -34,8 +34,11 @@ class Scheduler:
         """Queue a request.
 
         Raises:
-            SpecproofError: it can never be admitted.
+            SpecproofError: it can never be admitted, is done, or is here already.
         """
+        if request.done or any(request is other for other in (*self.waiting, *self.running)):
+            state = f"done ({request.sequence.finish_reason})" if request.done else "in the engine already"
+            raise SpecproofError(f"this request is {state}; make another one with Engine.requests")
         if self.kv_tokens is not None and request.reserve > self.kv_tokens:
             raise SpecproofError(
                 f"a request may grow to {request.reserve} tokens and kv_tokens is {self.kv_tokens}; "
@@ -82,12 +85,13 @@ class Scheduler:
         pieces of one length, so that the short do not wait for the long, nor are padded to them.
         """
         reading = [request for request in self.running if request.unread]
-        if not reading:
-            return [], []
-        piece = min(self.prefill, max(_SHARED, min(len(request.unread) for request in reading)))
-        for request in reading:
-            request.read(piece)
-        return [r for r in reading if r.unread], [r for r in reading if not r.unread]
+        if reading:
+            piece = min(self.prefill, max(_SHARED, min(len(request.unread) for request in reading)))
+            for request in reading:
+                request.read(piece)
+        # One that had to wait again before its first step has no prompt left to read.
+        fresh = [request for request in self.running if not request.unread and not request.begun]
+        return [request for request in reading if request.unread], fresh
 
     def _fits(self, request: Request) -> bool:
         if self.kv_tokens is None:

@@ -32,13 +32,13 @@ def processors_for(
         SpecproofError: a token outside the vocabulary, or text without a tokenizer.
     """
     made: list[Processor] = []
+    if params.logit_bias:
+        _check("logit_bias", params.logit_bias, vocabulary)
+        made.append(LogitBias(params.logit_bias))
     if params.repetition_penalty != 1:
         made.append(RepetitionPenalty(params.repetition_penalty))
     if params.presence_penalty or params.frequency_penalty:
         made.append(OutputPenalty(params.presence_penalty, params.frequency_penalty))
-    if params.logit_bias:
-        _check("logit_bias", params.logit_bias, vocabulary)
-        made.append(LogitBias(params.logit_bias))
     if params.bad_words:
         words = tuple(dict.fromkeys(each for word in params.bad_words for each in _spellings(word, tokenizer)))
         _check("bad_words", [token for word in words for token in word], vocabulary)
@@ -60,7 +60,8 @@ def _spellings(word: str | tuple[int, ...], tokenizer: Any) -> list[tuple[int, .
         raise SpecproofError(f"bad_words: the text {word!r} needs a tokenizer; give its tokens instead")
     texts = (word.lstrip(), " " + word.lstrip())
     spelled = [tuple(tokenizer(text, add_special_tokens=False)["input_ids"]) for text in texts]
-    if not all(spelled):
+    # A token for whatever is unknown is not the word: forbidding it would forbid something else.
+    if not all(spelled) or any(tokenizer.unk_token_id in tokens for tokens in spelled):
         raise SpecproofError(f"bad_words: {word!r} has no tokens; give text that the tokenizer knows")
     return spelled
 

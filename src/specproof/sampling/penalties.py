@@ -32,7 +32,7 @@ class OutputPenalty:
     def __call__(self, logits: Tensor, contexts: Contexts) -> Tensor:
         """See `types.Processor`."""
         counts = _counts(logits, contexts, contexts.sequence.prompt_length)
-        return logits - self.presence * (counts > 0) - self.frequency * counts
+        return logits - self.frequency * counts - self.presence * counts.clamp(max=1)
 
 
 def _counts(logits: Tensor, contexts: Contexts, start: int) -> Tensor:

@@ -8,7 +8,7 @@ Distances are exact: laws of one token, unless the setting says otherwise.
 
 from fractions import Fraction as F
 from functools import partial
-from math import exp
+from math import exp, log
 
 from specproof.audit.engine_suite import TREE_PARAMS
 from specproof.audit.mutants import cache, commit, draw, noise, processor, rows, rule
@@ -145,6 +145,27 @@ MUTANTS: tuple[Case, ...] = (
          "the nucleus is taken from the row before temperature; texts of two tokens",
          TableAudit(processor.warped(processor.top_p_first), on.TENTHS, on.OTHERS,
                     SamplingParams(temperature=0.5, top_p=0.75, max_tokens=2)), F(9, 25)),
+    Case("B13", "presence penalty ignored", "processor",
+         "a presence penalty of log 2 does nothing; texts of two tokens",
+         TableAudit(processor.processed(processor.ignored), on.TENTHS, on.OTHERS,
+                    SamplingParams(presence_penalty=log(2), max_tokens=2)),
+         F(144, 1400) + F(63, 1700) + F(9, 1900)),
+    Case("B14", "block counted once", "processor",
+         "of the drafted tokens before a row the last alone is counted by the frequency penalty",
+         TableAudit(processor.processed(processor.block_counted_once), on.STEEP, on.STEEP,
+                    SamplingParams(temperature=0, frequency_penalty=1.0, max_tokens=4), nodes=3), F(1)),
+    Case("E18", "min_tokens in steps", "processor",
+         "the end of the text is forbidden for so many steps, not tokens",
+         TableAudit(processor.steps_counted, on.ENDING, on.ENDING,
+                    SamplingParams(temperature=0, min_tokens=2, max_tokens=4), eos=(1,), nodes=2), F(1)),
+    Case("E19", "bonus unprocessed", "processor",
+         "a bad word is forbidden in the rows that judge drafted tokens, not in the bonus row",
+         TableAudit(processor.processed(processor.bonus_unprocessed), on.TENTHS, on.TENTHS,
+                    SamplingParams(bad_words=((0,),), max_tokens=2)), F(3, 5)),
+    Case("E20", "bad word over the border", "processor",
+         "a bad word is not seen where it begins in the text and goes on in the draft",
+         TableAudit(processor.processed(processor.border_unseen), on.TENTHS, on.TENTHS,
+                    SamplingParams(bad_words=((2, 0, 1),), max_tokens=2)), F(9, 50)),
     Case("B17", "first node unverified", "rows",
          "the first drafted token is committed unseen",
          TableAudit(rows.first_unverified, on.TENTHS, on.OTHERS), F(2, 5)),

@@ -87,7 +87,7 @@ class _Unchecked(Drafting):
 
 def unchecked(engine: Engine) -> Engine:
     """The same engine, but its drafts are taken as they come."""
-    engine.drafting = _Unchecked(engine.drafter, engine.target.vocabulary)
+    engine.drafting = _Unchecked(engine.drafter, engine.target.vocabulary, engine.rule)
     return engine
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -12,9 +13,10 @@ from specproof.audit.mutants.around import Around
 from specproof.audit.mutants.case import Plant, exchanged
 from specproof.engine.engine import Engine
 from specproof.rules.rows import nodes
-from specproof.sampling import warp
-from specproof.types import Batch, Draft, Law, Output, SamplingParams
+from specproof.sampling import warp, warp_batch
+from specproof.types import Batch, Contexts, Draft, Law, Output, Processor, SamplingParams
 
+Change = Callable[[Processor, Tensor, Contexts], Tensor]  # what a processor does, done otherwise
 Warp = Callable[[Tensor, SamplingParams], Tensor]  # as `sampling.warp`
 
 
@@ -47,6 +49,76 @@ def warped(warp: Warp, *, drafted_only: bool = False) -> Plant:
         return exchanged(engine, target=target, rule=faulty)
 
     return plant
+
+
+def processed(change: Change) -> Plant:
+    """The target's rows after processors that do their work otherwise; the drafter's are right."""
+
+    def plant(engine: Engine) -> Engine:
+        target, rule = _Watched(engine.target), engine.rule
+
+        def faulty(rows: Tensor, draft: Draft) -> Law:
+            batch = [
+                replace(sequence, processors=tuple(partial(change, each) for each in sequence.processors))
+                for sequence in target.batch
+            ]
+            return rule(warp_batch(target.logits, batch, draft).rows, draft)
+
+        return exchanged(engine, target=target, rule=faulty)
+
+    return plant
+
+
+def ignored(processor: Processor, logits: Tensor, contexts: Contexts) -> Tensor:
+    """Nothing is done."""
+    return logits
+
+
+class _LastOfPath(Contexts):
+    def path(self, row: int) -> list[int]:
+        return super().path(row)[-1:]
+
+
+class _NoPath(Contexts):
+    def path(self, row: int) -> list[int]:
+        return []
+
+
+class _PathAlone(Contexts):
+    def tokens(self, row: int) -> list[int]:
+        return self.path(row) or self.sequence.tokens
+
+
+def block_counted_once(processor: Processor, logits: Tensor, contexts: Contexts) -> Tensor:
+    """Of a drafted path only the last token counts."""
+    return processor(logits, _LastOfPath(contexts.sequence, contexts.tree, contexts.drafted, contexts.first))
+
+
+def border_unseen(processor: Processor, logits: Tensor, contexts: Contexts) -> Tensor:
+    """Rows after a node see the drafted path, and not the text before it."""
+    return processor(logits, _PathAlone(contexts.sequence, contexts.tree, contexts.drafted, contexts.first))
+
+
+def bonus_unprocessed(processor: Processor, logits: Tensor, contexts: Contexts) -> Tensor:
+    """The row after the last node stays as the model gave it."""
+    made = processor(logits.clone(), contexts)
+    if len(contexts.tree):
+        made[-1] = logits[-1]
+    return made
+
+
+def steps_counted(engine: Engine) -> Engine:
+    """The output is as long as there were steps."""
+    lengths: dict[int, set[int]] = {}
+
+    def change(processor: Processor, logits: Tensor, contexts: Contexts) -> Tensor:
+        sequence = contexts.sequence
+        seen = lengths.setdefault(sequence.seed, set())
+        seen.add(len(sequence.tokens))
+        shorter = replace(sequence, tokens=sequence.tokens[: sequence.prompt_length + len(seen) - 1])
+        return processor(logits, _NoPath(shorter, contexts.tree, contexts.drafted, contexts.first))
+
+    return processed(change)(engine)
 
 
 def without_temperature(logits: Tensor, params: SamplingParams) -> Tensor:

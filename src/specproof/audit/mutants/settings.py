@@ -43,4 +43,7 @@ SWITCHING = TableModel(
 HALVES = TableModel.constant([0.5, 0.5])
 TENTHS = TableModel.constant([0.6, 0.3, 0.1])
 OTHERS = TableModel.constant([0.2, 0.3, 0.5])
+# Greedy text is the first token until a frequency penalty of one was taken from it three times.
+STEEP = TableModel.constant(torch.tensor([3.5, 1.0]).double().softmax(-1).tolist())
+ENDING = TableModel.constant([0.3, 0.6, 0.1])
 LEFT, RIGHT = TableModel.constant([0.5, 0.5, 0.0, 0.0]), TableModel.constant([0.0, 0.0, 0.5, 0.5])

@@ -16,6 +16,7 @@ from specproof.backends.hf import HFBackend
 from specproof.backends.kv import KVStore
 from specproof.backends.layout import Layout, lay_out
 from specproof.drafters.eagle.head import EagleHead
+from specproof.drafters.none import empty_draft
 from specproof.types import Batch, Draft, Output, TokenSequence
 
 _STATES = 1  # the store's second layer: what the head said, one row an entry
@@ -44,15 +45,12 @@ class EagleBackend:
     @torch.inference_mode()
     def forward(self, batch: Batch, draft: Draft, start: Sequence[int] | None = None) -> Output:
         """See `Backend.forward`; here a tree grows by one level at a time, and every sequence is `ready`."""
-        shadows = [self._shadow(sequence) for sequence in batch]
-        layout = lay_out(self.store, shadows, draft, start)
-        self.store.begin(layout.write)
-        try:
-            logits = self._run(layout, batch, draft, start)
-        except BaseException:
-            self.store.clear()  # half-written entries must not be found by a later step
-            raise
-        return Output(logits[layout.order])
+        if not any(start or ()):
+            chunk = self.target.chunk
+            while late := [s for s in batch if self.store.missing(self._shadow(s)) > chunk]:
+                self._score(late, empty_draft(len(late)), limit=chunk)
+                self.store.keep([self._shadow(sequence) for sequence in late], [()] * len(late))
+        return Output(self._score(batch, draft, start))
 
     @torch.inference_mode()
     def keep(self, batch: Batch, paths: Sequence[Sequence[int]]) -> None:
@@ -76,6 +74,19 @@ class EagleBackend:
             shadow = self._shadows[sequence] = TokenSequence([], 0, sequence.params, sequence.seed)
         shadow.tokens += sequence.tokens[len(shadow.tokens) + 1 :]
         return shadow
+
+    def _score(
+        self, batch: Batch, draft: Draft, start: Sequence[int] | None = None, limit: int | None = None
+    ) -> Tensor:
+        """Logits [B, rows, V] in the order of the batch, of at most `limit` missing tokens."""
+        shadows = [self._shadow(sequence) for sequence in batch]
+        layout = lay_out(self.store, shadows, draft, start, limit=limit)
+        self.store.begin(layout.write)
+        try:
+            return self._run(layout, batch, draft, start)[layout.order]
+        except BaseException:
+            self.store.clear()  # half-written entries must not be found by a later step
+            raise
 
     def _run(self, layout: Layout, batch: Batch, draft: Draft, start: Sequence[int] | None) -> Tensor:
         device = self.store.device

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specproof.errors import NumericsError, SpecproofError
-from specproof.sampling import warp, warp_batch
+from specproof.sampling import processors_for, warp, warp_batch
 from specproof.tree import Tree
 from specproof.types import Draft, SamplingParams, TokenSequence
 
@@ -51,7 +51,7 @@ def test_b11_temperature_half_of_the_table_row():
     assert torch.allclose(row, torch.tensor([0.36, 0.09, 0.01]).double() / 0.46, atol=1e-12)
 
 
-def test_temperature_zero_is_one_hot_at_the_first_maximum():
+def test_b18_temperature_zero_is_one_hot_at_the_first_maximum():
     """Field case B18: equal top logits give the lower index, however many rows are scored together."""
     logits = torch.tensor([1.0, 2.0, 2.0, 0.0])
     greedy = SamplingParams(temperature=0)
@@ -126,11 +126,58 @@ def test_a_row_without_a_finite_logit_is_an_error():
         ("min_p", 1.5),
         ("max_tokens", -1),
         ("seed", -1),
+        ("repetition_penalty", 0),
+        ("repetition_penalty", float("inf")),
+        ("presence_penalty", float("nan")),
+        ("frequency_penalty", float("inf")),
+        ("logit_bias", {-1: 1.0}),
+        ("logit_bias", {"5": 1.0}),
+        ("logit_bias", {5: float("inf")}),
+        ("bad_words", "one text"),
+        ("bad_words", [5]),
+        ("bad_words", [[]]),
+        ("bad_words", [""]),
+        ("min_tokens", -1),
+        ("min_tokens", 129),
+        ("stop", "one text"),
+        ("stop", [""]),
+        ("stop", [5]),
+        ("stop_token_ids", ["5"]),
+        ("n", 0),
+        ("logprobs", -1),
+        ("prompt_logprobs", -1),
     ],
 )
 def test_parameters_outside_their_range_are_refused_by_name(field, value):
     with pytest.raises(SpecproofError, match=f"{field}="):
         SamplingParams(**{field: value})
+
+
+def test_lists_and_tuples_are_the_same_request():
+    lists = SamplingParams(bad_words=["a", [1, 2]], stop=["x"], stop_token_ids=[3])
+    assert lists == SamplingParams(bad_words=("a", (1, 2)), stop=("x",), stop_token_ids=(3,))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"logit_bias": {9: 1.0}}, "logit_bias: token 9 is not in the vocabulary, 0 to 7"),
+        ({"bad_words": [[1, 8]]}, "bad_words: token 8 is not"),
+        ({"bad_words": [[-1]]}, "bad_words: token -1 is not"),
+        ({"bad_words": ["a"]}, "the text 'a' needs a tokenizer"),
+        ({"stop_token_ids": [8]}, "stop_token_ids: token 8 is not"),
+    ],
+)
+def test_tokens_outside_the_vocabulary_are_refused_with_the_request(values, message):
+    with pytest.raises(SpecproofError, match=message):
+        processors_for(SamplingParams(**values), 8)
+
+
+def test_a_bad_text_is_forbidden_as_the_tokenizer_spells_it(word_tokenizer):
+    (words,) = processors_for(SamplingParams(bad_words=["a b", "c"]), 8, word_tokenizer)
+    assert words.words == ((1, 2), (3,))
+    with pytest.raises(SpecproofError, match="'zebra' has no tokens"):
+        processors_for(SamplingParams(bad_words=["zebra"]), 8, word_tokenizer)
 
 
 def test_an_unknown_parameter_is_an_error():

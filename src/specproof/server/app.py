@@ -1,0 +1,229 @@
+"""The routes: OpenAI's completions and chats over one continuous batch."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+import specproof.engine.requests as engine_requests
+from specproof.engine.engine import Engine
+from specproof.engine.requests import Result
+from specproof.errors import SpecproofError
+from specproof.server.answers import Answer
+from specproof.server.guard import Guard, failure
+from specproof.server.loop import Busy, Closing, Failed, Loop
+from specproof.server.metrics import Metrics
+from specproof.server.schema import ChatRequest, CompletionRequest
+from specproof.server.translate import requests_of
+
+_LOG = logging.getLogger("specproof.server")
+_LOOK = 0.25  # seconds between looks whether a caller who waits for a whole answer is still there
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How an engine is served.
+
+    Attributes:
+        model: name that callers give; another name is answered with 404.
+        key: API key, or None.
+        most_waiting: requests that may wait or run; beyond them 429.
+        most_tokens: largest max_tokens, or None.
+        most_bytes: of a body.
+        patience: seconds that requests have to finish when the server goes down.
+    """
+
+    model: str
+    key: str | None = None
+    most_waiting: int = 256
+    most_tokens: int | None = None
+    most_bytes: int = 4 * 2**20
+    patience: float = 30.0
+
+
+class Inbox:
+    """Results of some requests, from the engine's thread to the caller's event loop."""
+
+    def __init__(self, requests: Sequence[engine_requests.Request]) -> None:
+        self.requests = requests
+        self._number = {id(request): number for number, request in enumerate(requests)}
+        self._loop = asyncio.get_running_loop()
+        self._queue: asyncio.Queue[tuple[int, Result | None]] = asyncio.Queue()
+        self.latest: dict[int, Result] = {}
+
+    def receive(self, request: engine_requests.Request, result: Result | None) -> None:
+        """See `loop.Receiver`."""
+        entry = (self._number[id(request)], result)
+        try:
+            self._loop.call_soon_threadsafe(self._queue.put_nowait, entry)
+        except RuntimeError:  # the caller's event loop is gone, and the caller with it
+            _LOG.warning("a result came after the server had closed")
+
+    async def results(self) -> AsyncIterator[tuple[int, Result]]:
+        """Every result with the number of its request, until all are done.
+
+        Raises:
+            Failed: the engine failed, or a request ended with an error.
+            Closing: the server is going down.
+        """
+        left = set(range(len(self.requests)))
+        while left:
+            number, result = await self._queue.get()
+            if result is None:
+                raise Failed("the engine has failed; see the server's log")
+            if result.error is not None:
+                raise Failed(result.error)
+            if result.finish_reason == "cancelled":
+                raise Closing("the server is shutting down")
+            self.latest[number] = result
+            if result.finish_reason is not None:
+                left.discard(number)
+            yield number, result
+
+    def ordered(self) -> list[Result]:
+        """The last result of each request."""
+        return [self.latest[number] for number in range(len(self.requests))]
+
+
+def create_app(engine: Engine, settings: Settings) -> FastAPI:
+    """The application; it starts and stops the engine's thread with itself."""
+    loop = Loop(engine, settings.most_waiting)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        loop.start()
+        yield
+        await asyncio.to_thread(loop.stop, settings.patience)
+
+    app = FastAPI(title="specproof", version=specproof_version(), lifespan=lifespan, redoc_url=None)
+    app.state.loop, app.state.metrics = loop, Metrics(loop)
+    _add_routes(app, loop, settings)
+    _add_failures(app)
+    app.add_middleware(Guard, most=settings.most_bytes, key=settings.key, answered=app.state.metrics.answered)
+    return app
+
+
+def specproof_version() -> str:
+    """Version of the package."""
+    from specproof import __version__
+
+    return __version__
+
+
+def _add_routes(app: FastAPI, loop: Loop, settings: Settings) -> None:
+    metrics: Metrics = app.state.metrics
+
+    @app.get("/health")
+    def health() -> Response:
+        if loop.failure is not None:
+            return failure(503, "the engine has failed", "server_error")
+        return JSONResponse({"status": "ok"})
+
+    @app.get("/metrics")
+    def read_metrics() -> Response:
+        return Response(metrics.text(), media_type="text/plain; version=0.0.4")
+
+    @app.get("/v1/models")
+    def models() -> dict[str, Any]:
+        engine = loop.engine
+        served = {"id": settings.model, "object": "model", "created": 0, "owned_by": "specproof"}
+        about = {"drafter": engine.drafter_name, "rule": engine.rule_name, "lossless": engine.lossless}
+        return {"object": "list", "data": [served | {"max_model_len": engine.target.context, "specproof": about}]}
+
+    @app.post("/v1/completions")
+    async def completions(body: CompletionRequest, request: Request) -> Response:
+        return await _serve(body, request, loop, settings)
+
+    @app.post("/v1/chat/completions")
+    async def chat(body: ChatRequest, request: Request) -> Response:
+        return await _serve(body, request, loop, settings)
+
+
+async def _serve(
+    body: CompletionRequest | ChatRequest, request: Request, loop: Loop, settings: Settings
+) -> Response:
+    if body.model != settings.model:
+        return failure(404, f"no model {body.model!r} here; this server has {settings.model!r}")
+    # Tokenizing a long prompt takes a while; the event loop serves others meanwhile.
+    made = await asyncio.to_thread(requests_of, body, loop.engine, settings.most_tokens)
+    answer, inbox = Answer(body, loop.engine, settings.model, made), Inbox(made)
+    loop.submit(made, inbox.receive)
+    if body.stream:
+        return StreamingResponse(_stream(answer, inbox, loop), media_type="text/event-stream")
+    return await _whole(answer, inbox, loop, request)
+
+
+async def _whole(answer: Answer, inbox: Inbox, loop: Loop, request: Request) -> Response:
+    async def all_results() -> None:
+        async for _ in inbox.results():
+            pass
+
+    waiting = asyncio.create_task(all_results())
+    try:
+        while not (await asyncio.wait({waiting}, timeout=_LOOK))[0]:
+            if await request.is_disconnected():
+                return Response(status_code=499)
+        await waiting
+    finally:
+        waiting.cancel()
+        loop.cancel(inbox.requests)
+    return JSONResponse(answer.whole(inbox.ordered()))
+
+
+async def _stream(answer: Answer, inbox: Inbox, loop: Loop) -> AsyncIterator[str]:
+    try:
+        for chunk in answer.first():
+            yield _event(chunk)
+        async for number, result in inbox.results():
+            if (new := answer.chunk(number, result)) is not None:
+                yield _event(new)
+        yield _event(answer.last(inbox.ordered()))
+    except SpecproofError as error:
+        # The status has been sent, so the error is an event.
+        yield _event({"error": {"message": str(error), "type": "server_error", "param": None, "code": 500}})
+    finally:
+        loop.cancel(inbox.requests)  # of a caller who went away
+    yield "data: [DONE]\n\n"
+
+
+def _event(content: dict[str, Any]) -> str:
+    return f"data: {json.dumps(content, ensure_ascii=False)}\n\n"
+
+
+def _add_failures(app: FastAPI) -> None:
+    @app.exception_handler(RequestValidationError)
+    async def malformed(_: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"][1:]) or "body"
+        message = str(first["msg"]).removeprefix("Value error, ")
+        return failure(400, f"{place}: {message}")
+
+    @app.exception_handler(HTTPException)
+    async def refused(_: Request, error: HTTPException) -> Response:
+        return failure(error.status_code, str(error.detail))
+
+    @app.exception_handler(Busy)
+    async def busy(_: Request, error: Busy) -> Response:
+        return failure(429, f"{error}; come back later", "rate_limit_error", Retry_After="1")
+
+    @app.exception_handler(Closing)
+    async def closing(_: Request, error: Closing) -> Response:
+        return failure(503, str(error), "server_error", Retry_After="10")
+
+    @app.exception_handler(Failed)
+    async def failed(_: Request, error: Failed) -> Response:
+        return failure(500, str(error), "server_error")
+
+    @app.exception_handler(SpecproofError)
+    async def unfit(_: Request, error: SpecproofError) -> Response:
+        return failure(400, str(error))

@@ -204,7 +204,7 @@ def test_the_engines_law_is_the_targets(rule, tree, drawn, params):
 
 @pytest.mark.parametrize("prefill", [3, 50])
 def test_prompts_in_pieces_few_rows_and_several_completions(prefill):
-    """At temperature 0 every text is the plain one; pieces by the engine, or by the target and the head themselves."""
+    """At temperature 0 every text is the plain one; pieces by the engine, or by target and head themselves."""
     model, head, _ = pair(drafted=range(7))
     target = HFBackend(model, chunk=5, taps=head.config.taps)
     params = SamplingParams(temperature=0, max_tokens=40, n=2)
@@ -225,7 +225,7 @@ def test_prompts_in_pieces_few_rows_and_several_completions(prefill):
 
 
 def test_a_dynamic_tree_grows_where_the_head_is_confident():
-    model, head, target = pair()
+    _model, head, target = pair()
     params = SamplingParams(temperature=0.9, max_tokens=30, seed=2)
     engine = Engine(target, Eagle3Drafter(head, target, Dynamic(width=3, depth=3, nodes=6), "point"))
     result = engine.generate([[1, 2, 3]], params)[0]

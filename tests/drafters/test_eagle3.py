@@ -135,12 +135,17 @@ class Primed:
         self.drafter = Eagle3Drafter(head, self.target, tree, drawn)
         self.drawn, self.chains = self.drafter.drawn, self.drafter.chains
 
+    def read(self, batch):
+        if unread := [text for text in batch if len(self.target.features(text)) < len(text.tokens)]:
+            self.target.forward(unread, empty_draft(len(unread)))
+            self.target.keep(unread, [()] * len(unread))
+
     def draft(self, batch, budget, noise):
-        self.target.forward(batch, empty_draft(len(batch)))
-        self.target.keep(batch, [()] * len(batch))
+        self.read(batch)
         return self.drafter.draft(batch, budget, noise)
 
     def observe(self, batch, steps, output):
+        self.read(batch)
         self.drafter.observe(batch, steps, output)
 
     def free(self, batch):
@@ -209,7 +214,7 @@ def test_prompts_in_pieces_few_rows_and_several_completions(prefill):
     target = HFBackend(model, chunk=5, taps=head.config.taps)
     params = SamplingParams(temperature=0, max_tokens=40, n=2)
     prompts = [[1], [i % 7 for i in range(23)], [2, 3, 4], [5, 6]]
-    engine = Engine(target, Eagle3Drafter(head, target, 4), prefill=prefill, max_batch=3)
+    engine = Engine(target, Eagle3Drafter(head, target, 4), prefill=prefill, max_batch=3, adaptive=False)
     results = engine.generate(prompts, params)
     for prompt, result in zip([p for p in prompts for _ in range(2)], results, strict=True):
         plain = decode(
@@ -227,7 +232,9 @@ def test_prompts_in_pieces_few_rows_and_several_completions(prefill):
 def test_a_dynamic_tree_grows_where_the_head_is_confident():
     _model, head, target = pair()
     params = SamplingParams(temperature=0.9, max_tokens=30, seed=2)
-    engine = Engine(target, Eagle3Drafter(head, target, Dynamic(width=3, depth=3, nodes=6), "point"))
+    engine = Engine(
+        target, Eagle3Drafter(head, target, Dynamic(width=3, depth=3, nodes=6), "point"), adaptive=False
+    )
     result = engine.generate([[1, 2, 3]], params)[0]
     assert not result.warnings
     assert engine.rule_name == "walk"
@@ -238,7 +245,7 @@ def test_a_dynamic_tree_grows_where_the_head_is_confident():
 def test_a_sequence_that_has_to_wait_for_memory_is_drafted_for_again(monkeypatch):
     """The store fails once in the middle: its requests are read again, and so are their features."""
     model, head, target = pair()
-    engine = Engine(target, Eagle3Drafter(head, target, 3))
+    engine = Engine(target, Eagle3Drafter(head, target, 3), adaptive=False)
     forward, calls = target.forward, []
 
     def failing(*args):
@@ -266,7 +273,7 @@ def test_nothing_is_drafted_where_nothing_that_can_be_is_allowed():
         return logits
 
     params = SamplingParams(processors=(alternate,), max_tokens=30, seed=1)
-    engine = Engine(target, Eagle3Drafter(head, target, 4))
+    engine = Engine(target, Eagle3Drafter(head, target, 4), adaptive=False)
     result = engine.generate([[1, 2, 3]], params)[0]
     assert not result.warnings
     assert result.stats.drafted > 5
@@ -280,6 +287,14 @@ def test_a_head_whose_logits_are_no_law_costs_the_speculation_only():
     result = Engine(target, Eagle3Drafter(head, target)).generate([[1, 2]], SamplingParams(max_tokens=9))[0]
     assert len(result.tokens) == 9
     assert "draft model's logits hold NaN" in result.warnings[0]
+
+
+def test_a_drafter_on_another_backend_says_so_instead_of_drafting_nothing():
+    model, head, target = pair()
+    engine = Engine(HFBackend(model, taps=head.config.taps), Eagle3Drafter(head, target))
+    result = engine.generate([[1, 2]], SamplingParams(max_tokens=5))[0]
+    assert len(result.tokens) == 5
+    assert "features of another backend than the one that runs" in result.warnings[0]
 
 
 def test_heads_for_other_targets_are_refused():

@@ -37,7 +37,7 @@ def rewrite(folder, change):
 def text(made):
     """What the engine writes with a head, and how much of it the head drafted right: the head shows in it."""
     target = HFBackend(MODEL, taps=made.config.taps)
-    engine = Engine(target, Eagle3Drafter(made, target))
+    engine = Engine(target, Eagle3Drafter(made, target), adaptive=False)
     result = engine.generate([[1, 2]], SamplingParams(max_tokens=40, seed=3))[0]
     assert not result.warnings
     return result.tokens, result.stats.accepted

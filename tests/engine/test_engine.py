@@ -11,7 +11,7 @@ from specproof.engine.engine import Engine
 from specproof.errors import SpecproofError
 from specproof.noise import CounterNoise
 from specproof.testing.tiny import ARCHITECTURES, recomputed_logits, tiny_model
-from specproof.types import SamplingParams, TokenSequence
+from specproof.types import GUMBEL, SamplingParams, TokenSequence
 
 from .scripted import ScriptedDrafter
 
@@ -23,7 +23,7 @@ SCRIPT = [(4, 0), (4, 1), (0, 0), (4, 2), (4, 4), (4, 4), (0, 0), (0, 0), (4, 3)
 
 def plain(model, prompt, params, seed=0, context=1 << 30):
     sequence = TokenSequence(list(prompt), len(prompt), params, seed)
-    baseline.decode(lambda tokens: recomputed_logits(model, tokens), sequence, CounterNoise(), context)
+    baseline.decode(lambda tokens: recomputed_logits(model, tokens), sequence, CounterNoise(), context, GUMBEL)
     return sequence
 
 
@@ -45,7 +45,7 @@ def test_greedy_text_equals_plain_greedy_token_by_token(setting, drafter, batch)
         "model": lambda: ModelDrafter(HFBackend(tiny_model("llama", VOCABULARY, 1, context=256)), 3),
         "scripted": lambda: ScriptedDrafter(texts, SCRIPT, VOCABULARY),
     }[drafter]()
-    engine = Engine(HFBackend(model), made)
+    engine = Engine(HFBackend(model), made, adaptive=False)
     params = SamplingParams(temperature=0, max_tokens=200)
     groups = [PROMPTS] if batch == 5 else [[p] for p in PROMPTS[:2]]
     for prompts in groups:
@@ -128,10 +128,11 @@ def test_b43_same_seed_same_text_alone_or_in_any_batch(drafter):
         assert result.tokens == engine(1).generate([prompts[i]], params[i])[0].tokens
 
 
-def test_speculation_off_is_the_plain_text_for_the_same_seed():
+@pytest.mark.parametrize("drafter", ["none", "ngram"])
+def test_prompt_lookup_and_speculation_off_give_the_plain_text_for_the_same_seed(drafter):
     model = tiny_model("qwen3", VOCABULARY)
     params = SamplingParams(temperature=0.9, top_p=0.95, seed=11, max_tokens=40)
-    result = Engine(HFBackend(model)).generate([[1, 2]], params)[0]
+    result = Engine(HFBackend(model), drafter).generate([[1, 2]], params)[0]
     assert list(result.tokens) == plain(model, [1, 2], params, seed=11).output
 
 
@@ -193,6 +194,7 @@ def test_a_rule_that_does_not_fit_the_drafter_is_refused_when_the_engine_is_buil
         Engine(target, TreeDrafter(), "block")
     assert Engine(target, TreeDrafter()).rule_name == "walk"
     assert Engine(target, ModelDrafter(target)).rule_name == "block"
+    assert Engine(target, NgramDrafter()).rule_name == Engine(target).rule_name == "coupling"
 
 
 @pytest.mark.parametrize("options", [{"max_batch": 0}, {"budget": -1}])

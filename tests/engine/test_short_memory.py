@@ -63,7 +63,11 @@ def test_requests_that_do_not_fit_wait_and_lose_nothing(models, alone, error, li
     target = Cramped(models[0], LIMITS[limit], ERRORS[error])
     made = ModelDrafter(HFBackend(models[1]), 3) if drafter == "model" else NgramDrafter(shortest=1)
     engine = Engine(target, made, "coupling", prefill=5)
-    results = engine.generate(PROMPTS, PARAMS)
+    requests = [request for p, q in zip(PROMPTS, PARAMS, strict=True) for request in engine.requests(p, q)]
+    for _ in engine.run(requests):
+        running = [request.sequence for request in engine.scheduler.running]
+        assert all(row.sequence in running for row in target.store.rows), "who waits still takes memory"
+    results = [engine.result(request) for request in requests]
     assert [bare(result) for result in results] == alone
     assert target.failures > 0
     assert target.store.rows == []
@@ -108,9 +112,9 @@ def test_other_failures_are_not_taken_for_a_lack_of_memory(models):
     )
 
 
-@pytest.mark.parametrize("call", range(1, 9))
+@pytest.mark.parametrize("call", [*range(1, 9), 26])
 def test_memory_that_ends_in_the_middle_of_a_commit(models, alone, monkeypatch, call):
-    """Some of a batch were committed, some were not, and those that were may be done."""
+    """Some of a batch were committed, some were not, and those that were may be done: six calls a step."""
     calls, inner = [], engine_module.of_block
 
     def cramped(*arguments):
@@ -120,12 +124,14 @@ def test_memory_that_ends_in_the_middle_of_a_commit(models, alone, monkeypatch, 
         return inner(*arguments)
 
     monkeypatch.setattr(engine_module, "of_block", cramped)
-    params = [replace(PARAMS[0], max_tokens=1), *PARAMS[1:]]
-    results = Engine(HFBackend(models[0]), NgramDrafter(shortest=1), "coupling").generate(PROMPTS, params)
+    stop = alone[0][0][4]
+    assert alone[0][0].index(stop) == 4  # at the fifth step, of which call 25 is the first
+    params = [replace(PARAMS[0], stop_token_ids=(stop,)), *PARAMS[1:]]
+    results = Engine(HFBackend(models[0]), "none", "coupling").generate(PROMPTS, params)
     assert [bare(result) for result in results[1:]] == alone[1:]
-    assert results[0].tokens == alone[0][0][:1]
-    assert len(results[0].logprobs) == 1
-    assert len(calls) > 8
+    assert results[0].tokens == alone[0][0][:5]
+    assert len(results[0].logprobs) == 5
+    assert len(calls) > 26
 
 
 @pytest.mark.parametrize("call", range(1, 12))

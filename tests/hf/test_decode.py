@@ -285,7 +285,7 @@ def test_a_dictionary_says_how_it_came_about(llama):
     got = llama.generate(**padded(), **options, custom_generate=specproof.hf.generate)
     assert got.sequences.tolist() == expected.sequences.tolist()
     assert got.lossless is True
-    assert got.rule == "walk"
+    assert got.rule == "coupling"
     assert [statistics.tokens for statistics in got.statistics] == [12, 12, 12]
     assert max(statistics.tokens_per_forward for statistics in got.statistics) > 1
 

@@ -90,11 +90,13 @@ def test_logprobs_of_both_kinds_of_answers(client, engine):
         **asked, messages=[{"role": "user", "content": PROMPT}], logprobs=True, top_logprobs=2
     )
     content = chat.choices[0].logprobs.content
-    assert [entry.logprob for entry in content] == [entry.raw for entry in expected]
-    assert [entry.folded_logprob for entry in content] == [entry.logprob for entry in expected]
+    assert [entry.logprob for entry in content] == pytest.approx([entry.raw for entry in expected], abs=1e-12)
+    folded = [entry.logprob for entry in expected]
+    assert [entry.folded_logprob for entry in content] == pytest.approx(folded, abs=1e-12)
     assert [len(entry.top_logprobs) for entry in content] == [2] * 6
     plain = client.completions.create(**asked, prompt=PROMPT, logprobs=2)
-    assert plain.choices[0].logprobs.token_logprobs == [entry.raw for entry in expected]
+    raw = [entry.raw for entry in expected]
+    assert plain.choices[0].logprobs.token_logprobs == pytest.approx(raw, abs=1e-12)
     streamed = [
         value
         for chunk in client.completions.create(**asked, prompt=PROMPT, logprobs=2, stream=True)
@@ -102,7 +104,7 @@ def test_logprobs_of_both_kinds_of_answers(client, engine):
         if choice.logprobs
         for value in choice.logprobs.token_logprobs
     ]
-    assert streamed == [entry.raw for entry in expected]
+    assert streamed == pytest.approx(raw, abs=1e-12)
 
 
 def test_echo_with_logprobs_begins_with_the_prompt(client):

@@ -66,8 +66,7 @@ class KVStore:
         self._values: list[Tensor] = []
         self._write: Write | None = None
         self._uniform: int | None = None  # first slot, where all rows write the same contiguous ones
-        self._guard: Tensor | None = None  # [R, T] columns whose entries must be finite
-        self._found: Tensor | None = None  # [R, T] those of them that were not
+        self._broken: Tensor | None = None  # [R, T] columns found not to be finite in a guarded pass
 
     def row(self, sequence: TokenSequence) -> int:
         """The row of a sequence; a new one at the end for a sequence not seen before."""
@@ -96,12 +95,11 @@ class KVStore:
         """Write this layer's entries [R, heads, T, width]; returns all that is visible to these rows."""
         assert self._write is not None, "a forward pass that was not announced by begin()"
         first, last, slots, visible = self._write
-        if self._guard is not None:
-            keys, values = self._finite(keys), self._finite(values)
         read: list[Tensor] = []
         for stores, entries in ((self._keys, keys), (self._values, values)):
             if layer == len(stores):
                 stores.append(self._allocate(entries, last, visible))
+            entries = self._finite(entries)
             store = stores[layer]
             if store.shape[0] < last or store.shape[2] < visible:
                 store = stores[layer] = self._grown(store, last, visible)
@@ -124,33 +122,25 @@ class KVStore:
     def guarded(self) -> Iterator[None]:
         """Run the announced pass once more, so that no column sees an entry that it may not look at.
 
-        A masked NaN still spreads, through the score and through 0 x NaN. So entries of nodes and padding
-        that are not finite are zeroed, and the nodes' remembered as broken: the caller has to make NaN of
-        whatever may look at them. Entries that nobody owns are zeroed too. Committed tokens stay as they
-        are, since all that follows may look at them.
+        A masked NaN still spreads, through the score and through 0 x NaN. So entries that are not finite are
+        zeroed and remembered as broken: the caller has to make NaN of whatever may look at them.
         """
         assert self._write is not None, "a forward pass that was not announced by begin()"
         first, last, slots, _ = self._write
-        live = self.rows[first:last]
-        committed = torch.tensor([row.committed for row in live], device=self.device)
-        for store in (*self._keys, *self._values):
-            for index, row in enumerate(self.rows):
-                store[index, :, row.used :] = 0
-            store[len(self.rows) :] = 0
-        self._guard = slots >= committed[:, None]
-        self._found = torch.zeros_like(self._guard)
+        found = self._broken = torch.zeros(slots.shape, dtype=torch.bool, device=self.device)
         try:
             yield
         finally:
-            found, self._guard, self._found = self._found, None, None
-        for row, own, bad in zip(live, slots, found, strict=True):
-            row.broken |= {slot for slot in own[bad].tolist() if slot < row.used}
+            self._broken = None
+        for row, own, bad in zip(self.rows[first:last], slots, found, strict=True):
+            row.broken |= {slot for slot in own[bad].tolist() if slot < row.used}  # padding is nobody's
 
     def _finite(self, entries: Tensor) -> Tensor:
-        assert self._guard is not None
-        assert self._found is not None
-        bad = ~entries.isfinite().all(-1).all(1) & self._guard
-        self._found |= bad
+        """The entries [R, heads, T, width], as they are unless this is a guarded pass."""
+        if self._broken is None:
+            return entries
+        bad = ~entries.isfinite().all(-1).all(1)
+        self._broken |= bad
         return entries.masked_fill(bad[:, None, :, None], 0)
 
     def get_seq_length(self, layer: int = 0) -> int:

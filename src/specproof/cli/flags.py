@@ -114,6 +114,9 @@ def add_speculation_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--allow-lossy", action="store_true", help="take a rule that changes the model's law; results say so"
     )
+    group.add_argument(
+        "--no-adaptive", action="store_true", help="draft the full length in every step, whether it pays or not"
+    )
 
 
 def engine_from(args: argparse.Namespace, **options: Any) -> Engine:
@@ -132,6 +135,7 @@ def engine_from(args: argparse.Namespace, **options: Any) -> Engine:
         dtype=args.dtype,
         device=args.device,
         allow_lossy=args.allow_lossy,
+        adaptive=not args.no_adaptive,
         **options,
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from specproof.cli.flags import (
@@ -20,6 +21,7 @@ from specproof.errors import SpecproofError
 if TYPE_CHECKING:
     from specproof.engine.engine import Engine
     from specproof.engine.requests import Result
+    from specproof.engine.stats import Statistics
     from specproof.types import SamplingParams
 
 
@@ -102,20 +104,38 @@ def _print_stats(result: Result) -> None:
     from rich.console import Console
 
     stats = result.stats
-    depths = "  ".join(f"{depth}: {share:.2f}" for depth, share in stats.acceptance_by_depth.items())
+    depths = _listed({depth: f"{share:.2f}" for depth, share in stats.acceptance_by_depth.items()})
+    given = _listed({depth: f"{share:.2f}" for depth, share in stats.conditional_by_depth.items()})
     speed = stats.tokens / stats.seconds if stats.seconds else 0.0
     lines = [
         f"{stats.tokens} tokens in {stats.steps} forwards: {stats.tokens_per_forward:.2f} tokens per forward, "
         f"{speed:.1f} tokens/s, finish reason {result.finish_reason}",
         f"acceptance {stats.acceptance:.2f} ({stats.accepted} of {stats.drafted} drafted)",
-        f"acceptance by depth  {depths or '-'}",
+        f"acceptance by depth  {depths}",
+        f"given the one before {given}",
+        f"steps by accepted nodes  {_listed(stats.histogram)}; by allowed nodes  {_listed(stats.chosen)}",
+        f"steps without a draft  {_listed(stats.unspeculated)}",
         f"seconds: draft {stats.draft_seconds:.2f}, forward {stats.forward_seconds:.2f}, "
         f"verify {stats.verify_seconds:.2f}",
+        *_speedups(stats),
         f"rule {result.rule} ({'lossless' if result.lossless else 'LOSSY'}), seed {result.seed}",
     ]
     console = Console(stderr=True, highlight=False)
     for line in lines:
         console.print(line, style="dim")
+
+
+def _listed(values: Mapping[Any, Any]) -> str:
+    return "  ".join(f"{key}: {value}" for key, value in sorted(values.items())) or "-"
+
+
+def _speedups(stats: Statistics) -> list[str]:
+    if stats.measured_speedup is None or stats.predicted_speedup is None:
+        return []
+    return [
+        f"speed-up over plain steps {stats.measured_speedup:.2f}, predicted {stats.predicted_speedup:.2f} "
+        f"({stats.priced_seconds:.2f} s of the steps)"
+    ]
 
 
 def _document(args: argparse.Namespace, params: SamplingParams, results: list[Result]) -> dict[str, Any]:
@@ -130,6 +150,7 @@ def _document(args: argparse.Namespace, params: SamplingParams, results: list[Re
         "drafter": args.drafter,
         "draft_model": args.draft_model,
         "draft_vocabulary": args.draft_vocabulary,
+        "adaptive": not args.no_adaptive,
         "params": asdict(params),
         "results": [result.as_dict() for result in results],
     }

@@ -54,8 +54,17 @@ class Eagle3Drafter:
         return self.inner.draft(batch, most, noise)
 
     def observe(self, batch: Batch, steps: Sequence[Step], output: Output) -> None:
-        """Drop what was drafted: accepted tokens are read again, with the target's features."""
+        """Drop what was drafted: accepted tokens are read again, with the target's features.
+
+        Raises:
+            SpecproofError: the target of this drafter is not the one that runs.
+        """
         self.inner.observe(batch, steps, output)
+        if any(len(self.target.features(sequence)) < len(sequence.tokens) - 1 for sequence in batch):
+            raise SpecproofError(
+                "the EAGLE-3 drafter reads the features of another backend than the one that runs: "
+                "build both with the same HFBackend"
+            )
 
     def free(self, batch: Batch) -> None:
         """Forget these sequences."""

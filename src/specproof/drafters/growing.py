@@ -22,6 +22,7 @@ class Growing:
         parents, tokens: of the drawn nodes.
         origin: the template's node that each drawn node stands for.
         rows: the row after each scored node, [V]; none where nothing that can be drafted is allowed.
+        stopped: nothing more is to be drawn.
     """
 
     sequence: TokenSequence
@@ -30,6 +31,7 @@ class Growing:
     tokens: list[int] = field(default_factory=list)
     origin: list[int] = field(default_factory=list)
     rows: dict[int, Tensor] = field(default_factory=dict)
+    stopped: bool = False
 
     @property
     def reader(self) -> TokenSequence:
@@ -78,6 +80,8 @@ class Growing:
 
     def _level(self, depth: int) -> dict[int, int]:
         """Drawn nodes at a depth, with what they stand for."""
+        if self.stopped:
+            return {}
         if depth == 0:
             return {-1: -1}
         return {node: at for node, at in enumerate(self.origin) if self.template.depths[at] == depth}

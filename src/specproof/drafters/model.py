@@ -5,9 +5,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
+from math import sqrt
 from typing import Literal
 
 import torch
+from torch import Tensor
 
 from specproof.drafters.dynamic import Expanding
 from specproof.drafters.growing import Growing
@@ -33,6 +35,11 @@ class ModelDrafter:
             "top_and_one" are the likeliest and a last one drawn from the rest.
         coupled: decide each position of a chain with the noise that rule "coupling" will decide it with, so
             that the two agree often. Given the noise nothing is left to chance: these are point drafts.
+        stop_below: in a chain, draw no further token once `confidence` of its row is below this; None never
+            stops. The first token is always drawn. What was drawn is kept whatever it is, since dropping it
+            for its value would bias the text.
+
+    Source of the stop: Agrawal et al. 2024 (2410.18351), AdaEDL.
     """
 
     def __init__(
@@ -42,6 +49,7 @@ class ModelDrafter:
         drawn: Drawn = "iid",
         *,
         coupled: bool = False,
+        stop_below: float | None = None,
     ) -> None:
         plan = Dynamic() if tree == "dynamic" else tree if isinstance(tree, Dynamic) else None
         if plan is not None and (drawn != "point" or coupled):
@@ -58,9 +66,14 @@ class ModelDrafter:
             raise SpecproofError(f"tree {shape.parents} is not level by level: sort its nodes by depth")
         if coupled and not shape.is_chain:
             raise SpecproofError(f"tree {shape.parents} cannot be coupled, siblings would be equal: give a chain")
+        if stop_below is not None and not (plan is None and shape.is_chain and 0 <= stop_below <= 1):
+            raise SpecproofError(
+                f"stop_below={stop_below!r} with tree {shape.parents}: give a number in [0, 1], and a chain"
+            )
         self.backend = backend
         self.plan = plan
         self.tree = shape  # empty where there is a plan
+        self.stop_below = stop_below
         self.coupled = coupled
         self.drawn: Drawn = "point" if coupled else drawn
         self.chains = plan is None and shape.is_chain
@@ -78,6 +91,8 @@ class ModelDrafter:
             if depth > 0 and not any(draft.size(depth) > draft.size(depth - 1) for draft in active):
                 break
             self._score(active, depth)
+            if depth > 0 and self.stop_below is not None and self._stop(active, depth):
+                break
             for order in range(max(draft.most_children(depth) for draft in active)):
                 self._draw(active, depth, order, noise)
         width = max(len(draft.tokens) for draft in drafts)
@@ -166,6 +181,15 @@ class ModelDrafter:
                     raise NumericsError("the draft model's logits hold NaN or infinity")
                 # Else nothing that it can draft is allowed here: no row, and no children.
 
+    def _stop(self, active: Sequence[Growing], depth: int) -> bool:
+        """Stop drafts whose next row is uncertain; returns whether all have stopped or are complete."""
+        assert self.stop_below is not None
+        for draft in active:
+            row = draft.rows.get(len(draft.tokens) - 1)
+            if draft.most_children(depth) and (row is None or confidence(row) < self.stop_below):
+                draft.stopped = True
+        return not any(draft.most_children(depth) for draft in active)
+
     def _draw(self, active: Sequence[Growing], depth: int, order: int, noise: Noise) -> None:
         """Draw the child number `order` of every node at `depth` that has one; earlier siblings are there."""
         places = [(draft, *child) for draft in active for child in draft.wanted(depth, order, self.drawn)]
@@ -191,3 +215,18 @@ class ModelDrafter:
         if not self.coupled:
             return draft.key(child)
         return shared_key(draft.sequence.seed, len(draft.sequence.tokens) + draft.template.depths[child] - 1)
+
+
+# How much of the entropy counts, as in the paper.
+_GAMMA = 0.2
+
+
+def confidence(row: Tensor) -> float:
+    """Lower bound on a draft token's acceptance from the entropy H of its row [V]: 1 - sqrt(0.2 H), or 0.
+
+    In nats. A number of the row alone, so whatever is decided by it, before the token is drawn, keeps the law.
+
+    Source: Agrawal et al. 2024 (2410.18351), AdaEDL.
+    """
+    entropy = float(torch.special.entr(row).sum())
+    return max(0.0, 1 - sqrt(_GAMMA * max(0.0, entropy)))

@@ -18,6 +18,7 @@ from specproof.drafters.none import empty_draft
 from specproof.engine.drafting import Drafting
 from specproof.engine.logprobs import of_block, of_prompt
 from specproof.engine.memory import out_of_memory
+from specproof.engine.pace import Pace
 from specproof.engine.requests import Request, Result, make_requests
 from specproof.engine.scheduler import Scheduler
 from specproof.engine.stats import Statistics
@@ -47,7 +48,10 @@ class Engine:
         kv_tokens: most entries of the key-value store in each layer; further requests wait (see `Scheduler`).
         prefill: most prompt tokens that a request reads in one forward.
         allow_lossy: take a rule that changes the target's law; results then say lossless=False.
-        noise: where randomness comes from; the keyed noise of `noise` unless an audit enumerates.
+        adaptive: draft as far as it pays, see `Pace`; false drafts the full budget in every step.
+        trace: keep a record of every step in the statistics of each request.
+        noise: where randomness comes from; unless given, the keyed noise of `noise`. Draft lengths do not hang on
+            the clock under a noise that is given, so that an audit can repeat its runs.
     """
 
     def __init__(
@@ -63,6 +67,8 @@ class Engine:
         kv_tokens: int | None = None,
         prefill: int = 512,
         allow_lossy: bool = False,
+        adaptive: bool = True,
+        trace: bool = False,
         noise: Noise | None = None,
     ) -> None:
         if max_batch < 1 or budget < 0 or prefill < 1:
@@ -86,6 +92,8 @@ class Engine:
         self.drafting = Drafting(self.drafter, target.vocabulary, self.rule)
         self.noise = noise or CounterNoise()
         self.stats = Statistics()
+        self.pace = Pace(self.drafter, self.coupled, adaptive=adaptive, timed=noise is None)
+        self.trace = trace
 
     @classmethod
     def from_pretrained(cls, model: str = "default", **options: Any) -> Engine:
@@ -148,7 +156,7 @@ class Engine:
 
     def requests(self, prompt: Prompt, params: SamplingParams) -> list[Request]:
         """The n requests of a prompt, to be added; errors in prompt or parameters are raised here."""
-        return make_requests(prompt, params, self.target, self.tokenizer, self.eos)
+        return make_requests(prompt, params, self.target, self.tokenizer, self.eos, trace=self.trace)
 
     def add(self, request: Request) -> None:
         """Queue a request; it joins between steps."""
@@ -197,16 +205,17 @@ class Engine:
                 self._commit(request, [])
             request.begun = True
         if live := [request for request in requests if not request.done]:
-            self._step(live)
+            self._step(live, fresh=True)
 
-    def _step(self, requests: Sequence[Request]) -> None:
+    def _step(self, requests: Sequence[Request], fresh: bool = False) -> None:
         """One round for a batch; drafts one less than there is room, which is left to the extra token."""
         batch = [request.sequence for request in requests]
-        budget = [min(self._most(r), room(r.sequence, self.target.context) - 1) for r in requests]
         times = [perf_counter()]
 
         # 1 draft
-        draft = self.drafting.draft(requests, budget, self.noise)
+        most = [min(self._most(r), room(r.sequence, self.target.context) - 1) for r in requests]
+        choices = self.pace.choose(requests, most)
+        draft = self.drafting.draft(requests, [choice.nodes for choice in choices], self.noise)
         times.append(perf_counter())
 
         # 2 forward
@@ -220,12 +229,11 @@ class Engine:
         steps = draw(law, batch, draft, self.noise)
 
         # 4 commit: in order, up to the first end
-        tokens = draft.tokens.tolist()
+        tokens, outcomes = draft.tokens.tolist(), []
         for b, (request, step) in enumerate(zip(requests, steps, strict=True)):
             block = [tokens[b][node] for node in step.path] + [step.token]
             kept = self._settle(request, step, block, Rows(rows.rows[b], rows.broken[b]), output.logits[b])
-            request.stats.count(draft.trees[b].depths, len(step.path), kept)
-            self.stats.count(draft.trees[b].depths, len(step.path), kept)
+            outcomes.append((len(step.path), kept))
             steps[b] = cut(step, kept)
 
         # 5 roll back
@@ -234,8 +242,10 @@ class Engine:
         times.append(perf_counter())
 
         spent = [after - before for before, after in pairwise(times)]
-        for stats in (self.stats, *(request.stats for request in requests)):
-            stats.time(*spent)
+        records = self.pace.record(requests, choices, draft.trees, outcomes, spent, fresh)
+        for request, record in zip(requests, records, strict=True):
+            request.stats.add(record)
+            self.stats.add(record, 1 / len(requests))
 
     def _most(self, request: Request) -> int:
         return self.budget if request.budget is None else min(self.budget, request.budget)

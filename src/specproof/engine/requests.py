@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from specproof.engine.history import History
 from specproof.engine.logprobs import TokenLogprobs
 from specproof.engine.stats import Statistics
 from specproof.engine.text import StoppedText
@@ -26,7 +27,10 @@ class Result:
         delta: text that is new since the last result of a stream.
         finish_reason: "stop" at an end token or a stop string, "length" at max_tokens or the context limit,
             "error" (see `error`), "cancelled", None while it runs.
-        seed: reproduces the text.
+        seed: given as `SamplingParams.seed` to an engine with the same target and rule, it reproduces the text (up
+            to the arithmetic of the model) if the temperature is 0 or the rule is "coupling", whatever drafts and
+            however far; under other rules if the drafter is the same too and the seed was given the first time
+            (see `Pace`), or both engines are not adaptive.
         rule: the verification rule that was used.
         lossless: whether that rule keeps the target's law; None if it is not one of RULES.
         stats: what it cost and gained.
@@ -69,6 +73,7 @@ class Request:
 
     Attributes:
         sequence: holds as much of the prompt as was read, then the output.
+        history: what became of its drafts.
         unread: the rest of the prompt.
         reserve: most tokens that it can come to.
         begun: whether its prompt was read and its first step was prepared.
@@ -78,6 +83,7 @@ class Request:
 
     def __init__(self, sequence: TokenSequence, tokenizer: Any, index: int = 0, reserve: int = 0) -> None:
         self.sequence = sequence
+        self.history = History()
         self.index = index
         self.reserve = reserve
         self.unread: list[int] = sequence.tokens
@@ -135,9 +141,15 @@ class Request:
 
 
 def make_requests(
-    prompt: str | Sequence[int], params: SamplingParams, target: Backend, tokenizer: Any, eos: Collection[int]
+    prompt: str | Sequence[int],
+    params: SamplingParams,
+    target: Backend,
+    tokenizer: Any,
+    eos: Collection[int],
+    *,
+    trace: bool = False,
 ) -> list[Request]:
-    """The n requests of a prompt.
+    """The n requests of a prompt; `trace` has their statistics keep every step.
 
     Raises:
         SpecproofError: the prompt or a parameter does not fit the target or the tokenizer.
@@ -154,6 +166,7 @@ def make_requests(
         processors = processors_for(params, target.vocabulary, tokenizer, ends)
         sequence = TokenSequence(list(tokens), len(tokens), params, completion_seed(seed, index), ends, processors)
         made.append(Request(sequence, tokenizer, index, reserve))
+        made[-1].stats.trace = [] if trace else None
     return made
 
 

@@ -105,10 +105,12 @@ def choose_rule(name: str, drafter: Drafter, *, allow_lossy: bool = False) -> Ru
         SpecproofError: see `find_rule` and `admit`.
     """
     if name == "auto":
-        # The target walk is optimal for point drafts, block verification for sampled chains; traversal is
-        # block verification on trees.
+        # The target walk is optimal for point drafts. On chains the coupling is the same walk, and makes the
+        # text a function of seed and target, whatever was drafted. Block verification is optimal for sampled
+        # chains; traversal is block verification on trees.
         sampled = "block" if drafter.drawn == "iid" and drafter.chains else "traversal"
-        return RULES[{"point": "walk", "top_and_one": "hu"}.get(drafter.drawn, sampled)]
+        point = "coupling" if drafter.chains else "walk"
+        return RULES[{"point": point, "top_and_one": "hu"}.get(drafter.drawn, sampled)]
     rule = find_rule(name)
     admit(rule, drafter, allow_lossy=allow_lossy)
     return rule

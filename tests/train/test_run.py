@@ -60,7 +60,7 @@ def test_a_head_is_trained_saved_and_drafts(job, model_folder):
     assert made["data"]["hash"] == data_hash(
         Data(job.out / "data", ["a b c", "c d", "e f g a", "b"], SMALL, model_folder).samples()
     )
-    assert (made["data"]["train"], made["data"]["held_out"], made["data"]["prompts"]) == (16, 4, "prompts.txt")
+    assert (made["data"]["train"], made["data"]["held_out"], made["data"]["prompts"]) == (15, 5, "prompts.txt")
     assert {"specproof", "torch", "transformers", "python"} == set(made["versions"])
     assert made["command"].startswith("specproof")
     assert config["speculators_config"]["proposal_methods"][0]["speculative_tokens"] == 2
@@ -153,10 +153,12 @@ def test_frequent_tokens_and_the_split(job, model_folder):
     counts = [sum(s.tokens[s.prompt_tokens :].count(t) for s in samples) for t in range(8)]
     assert sorted(counts, reverse=True)[:3] == sorted((counts[t] for t in tokens), reverse=True)
     assert tokens == sorted(tokens)
-    learned, held_out = split(samples, 0.2)
-    assert (len(learned), len(held_out)) == (16, 4)
-    assert learned + held_out == samples
-    assert len(split(samples[:2], 0.9)[0]) == 1
+    learned, held_out = split(samples, 0.2, prompts=4)
+    assert held_out == samples[3::4]
+    assert learned == [sample for number, sample in enumerate(samples) if number % 4 < 3]
+    assert split(samples, 0.2, prompts=1) == (samples[:16], samples[16:])
+    assert split(samples, 0.1, prompts=300) == (samples[:18], samples[18:])
+    assert len(split(samples[:2], 0.9, prompts=2)[0]) == 1
     with pytest.raises(SpecproofError, match="--draft-vocabulary 9 is not allowed: the model has 8 tokens"):
         frequent_tokens(samples, 9, 8)
 

@@ -102,10 +102,15 @@ def data_hash(samples: Sequence[Sample]) -> str:
     return digest.hexdigest()
 
 
-def split(samples: Sequence[Sample], share: float) -> tuple[list[Sample], list[Sample]]:
-    """Samples to train on, and those held out: the last ones, at least one of each."""
-    count = min(max(1, round(share * len(samples))), len(samples) - 1)
-    return list(samples[:-count]), list(samples[-count:])
+def split(samples: Sequence[Sample], share: float, prompts: int) -> tuple[list[Sample], list[Sample]]:
+    """Samples to train on, and those held out: all texts of the last of the prompts, so that no prompt is in both.
+
+    Where all samples have one prompt, the last samples.
+    """
+    kinds = min(prompts, len(samples)) if prompts > 1 else len(samples)
+    first = kinds - min(max(1, round(share * kinds)), kinds - 1)
+    learned = [sample for number, sample in enumerate(samples) if number % kinds < first]
+    return learned, [sample for number, sample in enumerate(samples) if number % kinds >= first]
 
 
 def _same_making(path: Path, made: dict[str, Any]) -> None:

@@ -59,7 +59,7 @@ def train(job: Job, settings: TrainSettings, report: Report = lambda *_: None) -
     except OSError as error:
         raise SpecproofError(f"cannot write into {job.out}: {error.strerror}; name another folder") from error
     samples = _texts(job, model, prompts, settings, report)
-    learned, held_out = split(samples, settings.held_out)
+    learned, held_out = split(samples, settings.held_out, len(prompts))
     drafted = frequent_tokens(learned, settings.draft_vocabulary, model.get_output_embeddings().weight.shape[0])
     head = new_head(model, _public_name(job.model), drafted, settings)
     teacher = Teacher(model, head.config.taps, torch.tensor(drafted))

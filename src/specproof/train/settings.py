@@ -22,7 +22,7 @@ class TrainSettings:
 
     Attributes:
         samples, max_tokens, temperature, seed: of the texts; see `data`.
-        held_out: share of them that is only evaluated on, at least one text.
+        held_out: share of the prompts whose texts are only evaluated on, at least one.
         draft_vocabulary: tokens that the head can draft: the most frequent ones of the texts.
         depth: unrolled steps of the training-time test.
         loss, eta: see `losses`.
@@ -36,7 +36,7 @@ class TrainSettings:
     max_tokens: int = _flag(256, "most tokens of each text after its prompt")
     temperature: float = _flag(1.0, "of the texts, and of the evaluation")
     seed: int = _flag(0, "of texts, order and initial weights")
-    held_out: float = _flag(0.1, "share of the texts that is only evaluated on")
+    held_out: float = _flag(0.1, "share of the prompts whose texts are only evaluated on")
     draft_vocabulary: int = _flag(4096, "tokens that the head can draft")
     depth: int = _flag(4, "unrolled steps, and tokens the head drafts in a row by default")
     loss: str = _flag("lk_lambda", f"one of {', '.join(LOSS_NAMES)}")
@@ -44,7 +44,7 @@ class TrainSettings:
     decay: float = _flag(0.8, "weight of each further unrolled step")
     steps: int = _flag(1000, "optimiser updates")
     batch: int = _flag(4, "texts in each update")
-    learning_rate: float = _flag(5e-4, "largest learning rate")
+    learning_rate: float = _flag(1e-3, "largest learning rate")
     warmup: float = _flag(0.05, "share of the updates in which the learning rate rises")
     clip: float = _flag(0.5, "largest norm of the gradient")
     save_every: int = _flag(50, "updates between saved states")

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from transformers import LlamaConfig
 
-from specproof.drafters.eagle.head import TAPS, EagleHead, HeadConfig, default_taps
+from specproof.drafters.eagle.head import EagleHead, HeadConfig, default_taps
 from specproof.errors import SpecproofError
 from specproof.train.data import Sample
 from specproof.train.settings import TrainSettings
@@ -36,15 +36,12 @@ def new_head(model: Any, name: str, drafted: Sequence[int], settings: TrainSetti
         head = EagleHead(_config(model, name, len(drafted), settings)).to(head_dtype)
     finally:
         torch.random.set_rng_state(state)
-    width = head.config.target_width
     with torch.no_grad():
         head.choose(torch.tensor(drafted))
         head.lm_head.weight.copy_(model.get_output_embeddings().weight[list(drafted)])
         norm = getattr(model.base_model, "norm", None)
         if norm is not None:
             head.norm.weight.copy_(norm.weight)
-        # It begins with the highest of the features alone: the nearest to what the output rows read.
-        head.fc.weight.mul_(0.1)[:, (TAPS - 1) * width :].add_(torch.eye(width))
     head = head.to(model.device)
     embedding = model.get_input_embeddings().weight.detach()
     head.embed_tokens.weight = torch.nn.Parameter(embedding.to(head_dtype), requires_grad=False)

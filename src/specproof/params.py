@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from numbers import Integral, Real
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 CustomProcessor = Callable[[list[int], "Tensor"], "Tensor"]
 # What an output can be asked to be.
 Structure = Literal["json_schema", "regex", "grammar"]
+
+
+# What the annotation of a numeric field asks for; `from __future__ import annotations` keeps it as text.
+_NUMBERS: dict[str, type] = {"int": Integral, "int | None": Integral, "float": Real}
 
 
 @dataclass(frozen=True)
@@ -87,6 +92,11 @@ class SamplingParams:
             if not ok:
                 raise SpecproofError(f"{name}={getattr(self, name)!r} is not allowed: give {allowed}")
 
+        for own in fields(self):
+            value, kind = getattr(self, own.name), _NUMBERS.get(str(own.type))
+            if kind is not None and (value is not None or "None" not in str(own.type)):
+                sound = isinstance(value, kind) and not isinstance(value, bool)
+                need(sound, own.name, "a whole number" if kind is Integral else "a number")
         for name in ("bad_words", "stop", "stop_token_ids", "processors"):
             need(not isinstance(getattr(self, name), str), name, "a list, not a single text")
             object.__setattr__(self, name, tuple(getattr(self, name)))

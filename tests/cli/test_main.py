@@ -151,7 +151,7 @@ def test_wrong_audits_are_refused(capsys, argv, message):
 
 
 @pytest.mark.parametrize(
-    "argv", [["nothing"], ["generate"], ["generate", "a", "--temprature", "1"], ["audit", "engine"]]
+    "argv", [["nothing"], ["generate"], ["generate", "a", "--temprature", "1"], ["audit", "engine", "--magic"]]
 )
 def test_wrong_flags_are_one_line_and_exit_code_2(capsys, argv):
     with pytest.raises(SystemExit) as stopped:

@@ -87,7 +87,7 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_speculation_ends_for_the_victim_only_and_no_text_changes(models, texts, fault):
     spoil, words = FAULTS[fault]
-    engine = Engine(HFBackend(models[0]), Spoiled(HFBackend(models[1]), spoil, VICTIM))
+    engine = Engine(HFBackend(models[0]), Spoiled(HFBackend(models[1]), spoil, VICTIM), adaptive=False)
     results = engine.generate(PROMPTS, GREEDY)
     assert [result.tokens for result in results] == texts
     for prompt, result in zip(PROMPTS, results, strict=True):
@@ -106,7 +106,7 @@ def test_speculation_ends_for_the_victim_only_and_no_text_changes(models, texts,
 @pytest.mark.parametrize("most", [1, 4])
 def test_a_drafter_that_fails_at_the_commit(models, texts, most):
     drafter = Spoiled(HFBackend(models[1]), raising, VICTIM, since=10**9, told=ValueError("lost count"))
-    results = Engine(HFBackend(models[0]), drafter, max_batch=most).generate(PROMPTS, GREEDY)
+    results = Engine(HFBackend(models[0]), drafter, max_batch=most, adaptive=False).generate(PROMPTS, GREEDY)
     assert [result.tokens for result in results] == texts
     assert [bool(result.warnings) for result in results] == [prompt == VICTIM for prompt in PROMPTS]
     assert "lost count" in results[1].warnings[0]
@@ -124,7 +124,7 @@ def test_a_failure_that_is_nobodys_ends_speculation_for_all_and_says_so(models, 
                 raise RuntimeError("one at a time")
             return super().draft(batch, budget, noise)
 
-    engine = Engine(HFBackend(models[0]), Lonely(shortest=1))
+    engine = Engine(HFBackend(models[0]), Lonely(shortest=1), adaptive=False)
     results = engine.generate(PROMPTS, GREEDY)
     assert [result.tokens for result in results] == texts
     assert all("one at a time" in result.warnings[0] for result in results)
@@ -136,7 +136,9 @@ def test_a_drafter_that_cannot_forget(models, texts):
         def free(self, batch):
             raise OSError("busy")
 
-    results = Engine(HFBackend(models[0]), Clinging(shortest=1), max_batch=2).generate(PROMPTS, GREEDY)
+    results = Engine(HFBackend(models[0]), Clinging(shortest=1), max_batch=2, adaptive=False).generate(
+        PROMPTS, GREEDY
+    )
     assert [result.tokens for result in results] == texts
     assert all("busy" in result.warnings[0] for result in results)
 
@@ -155,7 +157,7 @@ def test_padding_may_hold_anything(models, texts):
     params = [replace(GREEDY, max_tokens=most) for most in (24, 24, 3, 7)]  # budgets that differ
     for rule in ("rejection", "block"):
         drafter = Spoiled(HFBackend(models[1]), pad, VICTIM, since=1)
-        results = Engine(HFBackend(models[0]), drafter, rule).generate(PROMPTS, params)
+        results = Engine(HFBackend(models[0]), drafter, rule, adaptive=False).generate(PROMPTS, params)
         assert [r.tokens for r in results] == [t[: p.max_tokens] for t, p in zip(texts, params, strict=True)]
         assert all(result.warnings == () for result in results)
         assert drafter.rounds > 1

@@ -188,7 +188,7 @@ def test_b50_and_b62_a_result_has_its_own_figures():
     model = table(*TENTHS)
     script = [(3, 0)] * 5 + [(3, 1)] * 2 + [(3, 3)] * 3
     drafter = ScriptedDrafter({(1,): (0,) * 40, (2,): (0,) * 40}, script, 3)
-    engine = Engine(TableBackend(model), drafter)
+    engine = Engine(TableBackend(model), drafter, adaptive=False)
     params = [SamplingParams(temperature=0, max_tokens=21), SamplingParams(temperature=0, max_tokens=5)]
     first, second = engine.generate([[1], [2]], params)
     stats = first.stats

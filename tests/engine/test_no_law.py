@@ -50,7 +50,7 @@ def test_a_text_ends_where_there_is_no_next_token_and_its_mates_go_on(model, tex
         "ngram": lambda: NgramDrafter(shortest=1),
         "scripted": lambda: ScriptedDrafter(texts, [(4, 4), (4, 2)], VOCABULARY),
     }[drafter]()
-    engine = Engine(holes(model, hole), made)
+    engine = Engine(holes(model, hole), made, adaptive=False)
     results = engine.generate(PROMPTS, GREEDY)
     for prompt, result in zip(PROMPTS, results, strict=True):
         text = tuple(texts[tuple(prompt)][:20])
@@ -70,7 +70,7 @@ def test_a_hole_below_a_rejected_node_is_not_noticed(model, texts, script):
     def hole(text):
         return not any(text == (list(prompt) + output)[: len(text)] for prompt, output in texts.items())
 
-    engine = Engine(holes(model, hole), ScriptedDrafter(texts, script, VOCABULARY))
+    engine = Engine(holes(model, hole), ScriptedDrafter(texts, script, VOCABULARY), adaptive=False)
     for prompt, result in zip(PROMPTS, engine.generate(PROMPTS, GREEDY), strict=True):
         assert (result.tokens, result.error) == (tuple(texts[tuple(prompt)][:20]), None)
 
@@ -81,7 +81,7 @@ def test_a_hole_behind_the_end_of_a_text_is_not_noticed(model, texts):
     target = holes(
         model, lambda text: any(text[: len(p)] == list(p) and len(text) > n for p, n in lengths.items())
     )
-    engine = Engine(target, ScriptedDrafter(texts, [(4, 4)], VOCABULARY))
+    engine = Engine(target, ScriptedDrafter(texts, [(4, 4)], VOCABULARY), adaptive=False)
     params = [SamplingParams(temperature=0, max_tokens=19, stop_token_ids=ends) for ends in ((), (3,), (5,))]
     for prompt, p, result in zip(PROMPTS, params, engine.generate(PROMPTS, params), strict=True):
         expected = texts[tuple(prompt)][:19]
@@ -143,7 +143,7 @@ def test_a_drafted_token_that_breaks_the_model_leaves_no_trace(rule, place):
         for seed, (t, most) in enumerate([(1, 8), (0, 25), (0.8, 20), (1, 25)])
     ]
     exact = [p for p in range(4) if rule == "coupling" or params[p].temperature == 0]
-    engine = Engine(target, Spoiler(place), rule, max_batch=2)
+    engine = Engine(target, Spoiler(place), rule, max_batch=2, adaptive=False)
     results = engine.generate(prompts, params)
     assert all((r.finish_reason, r.error, r.warnings) == ("length", None, ()) for r in results)
     for p in exact:
@@ -161,7 +161,7 @@ def test_a_committed_token_that_breaks_the_model_ends_its_own_text_only(rule):
     heat = 1.2 if rule == "coupling" else 0
     params = [SamplingParams(temperature=heat, seed=s, max_tokens=2 + 9 * (s % 3)) for s in range(6)]
     prompts = [[token, 1] for token in (0, 1, 2, 3, 4, 5)]
-    results = Engine(target, Spoiler(1), rule, max_batch=4).generate(prompts, params)
+    results = Engine(target, Spoiler(1), rule, max_batch=4, adaptive=False).generate(prompts, params)
     for prompt, p, result in zip(prompts, params, results, strict=True):
         expected = plain(model, prompt, p, rule)
         assert list(result.tokens) == expected.output

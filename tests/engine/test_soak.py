@@ -279,6 +279,7 @@ def test_the_pool_sees_a_rule_that_is_not_lossless(models, rule):
         tokenizer=Letters(),
         eos=[EOS],
         max_batch=40,
+        adaptive=False,
     )
     pool = Pool()
     fill(pool, models, "model", serve(engine, jobs))

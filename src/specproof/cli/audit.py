@@ -1,51 +1,29 @@
-"""`specproof audit`: exact audits of rules and of the engine. Exit code 1 if something is not lossless."""
+"""`specproof audit`: audits of rules and of engines. Exit code 1 if something is not lossless."""
 
 from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from typing import Any
 
-from specproof.cli import audit_rule
+from specproof.cli import audit_engine, audit_rule
 from specproof.cli.flags import add_model_flags, prepare_torch
-from specproof.errors import SpecproofError, unknown
-from specproof.types import SamplingParams
+from specproof.errors import SpecproofError
 
 
 def add_parser(subparsers: Any) -> None:
     """Register the command."""
     parser = subparsers.add_parser(
-        "audit", help="say whether a rule or the engine is lossless", description="Audits with exact answers."
+        "audit",
+        help="say whether a rule or the engine is lossless",
+        description="Audits: exact ones, and statistical ones with a stated rate of false alarms.",
     )
     kinds = parser.add_subparsers(metavar="WHAT", required=True)
     audit_rule.add_parser(kinds)
-    _add_engine(kinds)
+    audit_engine.add_parser(kinds)
     _add_greedy(kinds)
     _add_self_test(kinds)
-
-
-def _add_engine(kinds: Any) -> None:
-    engine = kinds.add_parser(
-        "engine",
-        help="the whole engine, by enumerating every random decision",
-        description="Run the whole engine on a tiny transformer along every path its random decisions can take, "
-        "and compare the exact law of its texts with the model's.",
-        allow_abbrev=False,
-    )
-    engine.add_argument(
-        "--exact", action="store_true", required=True, help="enumerate (the only audit of the engine)"
-    )
-    engine.add_argument("--rule", default=None, help="only this rule", metavar="NAME")
-    engine.add_argument("--drafter", default=None, help="only this drafter", metavar="NAME")
-    engine.add_argument(
-        "--params", default="filters", help="filters (default), or text: penalties, bans and all that looks at it"
-    )
-    engine.add_argument("--architecture", default="llama", help="llama (default), qwen2, qwen3 or gpt2")
-    engine.add_argument("--max-tokens", type=int, default=None, help="longer texts; paths grow exponentially")
-    engine.add_argument("--mutants", action="store_true", help="audit engines with a planted fault as well")
-    engine.add_argument("--json", action="store_true", help="one JSON document")
-    engine.set_defaults(run=run_engine)
 
 
 def _add_greedy(kinds: Any) -> None:
@@ -78,50 +56,6 @@ def _add_self_test(kinds: Any) -> None:
     )
     test.add_argument("--json", action="store_true", help="one JSON document")
     test.set_defaults(run=run_self_test)
-
-
-def run_engine(args: argparse.Namespace) -> int:
-    """Audit the engine over rules, drafters and sampling parameters."""
-    from specproof.rules import RULES
-
-    if args.rule is not None and args.rule not in RULES:
-        raise unknown("rule", args.rule, RULES)
-    if args.rule is not None and not RULES[args.rule].usable:
-        raise SpecproofError(f"rule {args.rule!r} is for audits of rules only: specproof audit rule {args.rule}")
-    from specproof.audit.engine_suite import audit_engines
-    from specproof.audit.selftest import audit_mutants
-
-    rules, drafters = [args.rule] if args.rule else [], [args.drafter] if args.drafter else []
-    results, found = [], []
-    for params, result in audit_engines(
-        rules, drafters, architecture=args.architecture, params=args.params, max_tokens=args.max_tokens
-    ):
-        results.append(result)
-        if not args.json:
-            print(f"{result} ({_shown(params)})", flush=True)
-    if not results:
-        raise SpecproofError(f"rule {args.rule!r} does not take what drafter {args.drafter!r} draws")
-    for description, result in audit_mutants(args.architecture) if args.mutants else ():
-        found.append((description, result))
-        if not args.json:
-            print(f"{'missed' if result.ok else 'caught'}: TV {result.tv:.1e}: {description}", flush=True)
-    if args.json:
-        document = {
-            "results": [asdict(result) | {"ok": result.ok} for result in results],
-            "mutants": [{"fault": text, "tv": result.tv, "caught": not result.ok} for text, result in found],
-        }
-        print(json.dumps(document, indent=2))
-    return 0 if all(result.ok for result in results) and not any(result.ok for _, result in found) else 1
-
-
-def _shown(params: SamplingParams) -> str:
-    """The filters, then whatever else is not as usual."""
-    usual, own = SamplingParams(), len(params.processors)
-    rest = [f.name for f in fields(params) if getattr(params, f.name) != getattr(usual, f.name)]
-    shown = {name: getattr(params, name) for name in rest if name not in ("max_tokens", "processors")}
-    shown = {"temperature": params.temperature, "top_k": params.top_k, "top_p": params.top_p} | shown
-    words = [f"{name.replace('_', '-')} {value}" for name, value in shown.items()]
-    return ", ".join(words + ([f"{own} own function"] if own else []))
 
 
 def run_greedy(args: argparse.Namespace) -> int:

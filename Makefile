@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install model demo test test-slow test-page lint types check fmt clean
+.PHONY: help install model demo test test-slow test-page head lint types check fmt clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -31,6 +31,12 @@ test-slow: $(STAMP) ## the tests on the real model
 test-page: $(STAMP) ## the tests of the server's page, in a headless Chromium
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[page-tests]'
 	$(BIN)/pytest -m slow tests/server/test_page_browser.py
+
+HEAD := src/specproof/heads/smollm2-135m-instruct
+head: $(STAMP) ## train the head that comes with the package; stopped, it goes on where it was
+	$(BIN)/specproof train build/head
+	mkdir -p $(HEAD)
+	cp build/head/README.md build/head/config.json build/head/model.safetensors $(HEAD)
 
 lint: $(STAMP) ## style
 	$(BIN)/ruff check src tests benchmarks examples

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from specproof.testing.tiny import tiny_model
+from specproof.drafters.eagle.checkpoint import save_head
+from specproof.testing.tiny import tiny_head, tiny_model
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -40,6 +41,15 @@ def draft_folder(tmp_path_factory, word_tokenizer):
 def wider_folder(tmp_path_factory, word_tokenizer):
     """A tiny Llama with another vocabulary."""
     return _save(tmp_path_factory.mktemp("wider"), word_tokenizer, vocabulary=9, seed=1)
+
+
+@pytest.fixture(scope="session")
+def head_folder(tmp_path_factory, model_folder):
+    """An untrained EAGLE-3 head for the model of `model_folder`, in the speculators format."""
+    folder = tmp_path_factory.mktemp("head")
+    head = tiny_head(tiny_model("llama", 8, 0, context=32), [1, 2, 4, 5, 7], length=3, target=model_folder)
+    save_head(head, folder, torch.float64)
+    return str(folder)
 
 
 def _save(folder, tokenizer, vocabulary, seed):

@@ -24,6 +24,7 @@ LEVEL = {
     "engine": 6,
     "testing": 7,
     "audit": 7,
+    "train": 7,
     "hf": 7,
     "server": 7,
     "cli": 8,

@@ -57,6 +57,14 @@ def test_a_draft_model_and_statistics(generate, draft_folder):
     assert "rule block (lossless)" in err
 
 
+def test_an_eagle3_head(generate, head_folder):
+    argv = ["a b", "--max-tokens", 15, "--ignore-eos", "--json"]
+    code, out, _ = generate(*argv, "--drafter", "eagle3", "--draft-model", head_folder)
+    assert (code, json.loads(out)["drafter"]) == (0, "eagle3")
+    assert json.loads(out)["results"][0]["stats"]["drafted"] > 0
+    assert json.loads(generate(*argv)[1])["drafter"] == "ngram"  # no head comes with this model
+
+
 def test_a_lossy_rule_runs_only_when_asked_for_and_says_so(generate):
     argv = ["a b a b", "--rule", "lenience:0.5", "--allow-lossy", "--max-tokens", 5]
     result = json.loads(generate(*argv, "--json")[1])["results"][0]
@@ -78,7 +86,7 @@ def test_several_prompts_are_numbered(generate):
         (["a", "--rule", "hsd_published", "--allow-lossy"], "is for audits only"),
         (
             ["a", "--drafter", "magic"],
-            "unknown drafter 'magic'; choose one of: early_exit, model, ngram",
+            "unknown drafter 'magic'; choose one of: eagle3, early_exit, model, ngram",
         ),
         (["a", "--drafter", "model"], "needs a draft model"),
         (["a", "--temperature", "-1"], "temperature=-1.0 is not allowed"),

@@ -1,10 +1,14 @@
 """Loading from folders, and what is refused."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
 from specproof import Engine, SamplingParams, SpecproofError
+from specproof.drafters.eagle3 import Eagle3Drafter
 from specproof.engine import default_model
+from specproof.engine.heads import default_drafter
 from specproof.engine.loading import chat_tokens, load_engine, load_model
 from specproof.testing.tiny import tiny_model
 
@@ -70,3 +74,32 @@ def test_the_cache_folder_can_be_chosen(monkeypatch, tmp_path):
     monkeypatch.delenv("SPECPROOF_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert default_model.cache_folder() == tmp_path / "specproof"
+
+
+def test_an_eagle3_head_from_a_folder_drafts(model_folder, head_folder):
+    engine = load_engine(model_folder, drafter="eagle3", draft_model=head_folder, dtype="float64", adaptive=False)
+    result = engine.generate(["a b c"], SamplingParams(max_tokens=20, ignore_eos=True, seed=1))[0]
+    assert not result.warnings
+    assert result.stats.drafted >= 12
+    assert result.rule == "block"
+
+
+def test_a_head_that_comes_with_the_package_is_the_default(model_folder, head_folder, monkeypatch):
+    assert default_drafter(model_folder) == "ngram"
+    with pytest.raises(SpecproofError, match=r"no EAGLE-3 head comes with the package for .*: give one"):
+        load_engine(model_folder, drafter="eagle3")
+    monkeypatch.setattr("specproof.engine.heads.shipped_head", lambda model: Path(head_folder))
+    assert default_drafter(model_folder) == "eagle3"
+    engine = load_engine(model_folder, dtype="float64")
+    assert isinstance(engine.drafter, Eagle3Drafter)
+
+
+def test_a_head_is_not_translated(model_folder, head_folder):
+    with pytest.raises(SpecproofError, match="vocabulary 'intersection' needs a draft model"):
+        load_engine(model_folder, drafter="eagle3", draft_model=head_folder, vocabulary="intersection")
+
+
+@pytest.mark.parametrize("name", ["./nowhere", "/no/where", "nowhere"])
+def test_a_head_that_is_not_there_is_named(name, model_folder):
+    with pytest.raises(SpecproofError, match=f"no folder at '{name}'"):
+        load_engine(model_folder, drafter="eagle3", draft_model=name)

@@ -11,6 +11,7 @@ from specproof.audit.engine_exact import audit_engine
 from specproof.audit.enumerate import EnumeratingNoise
 from specproof.audit.report import EngineResult
 from specproof.backends.hf import HFBackend
+from specproof.drafters.eagle3 import Eagle3Drafter
 from specproof.drafters.early_exit import EarlyExitDrafter
 from specproof.drafters.model import ModelDrafter
 from specproof.drafters.ngram import NgramDrafter
@@ -21,7 +22,7 @@ from specproof.drafters.vocabulary import SharedVocabulary
 from specproof.engine.engine import Engine
 from specproof.errors import unknown
 from specproof.rules import RULES, choose_rule, sound_rules
-from specproof.testing.tiny import recomputed_logits, tiny_model
+from specproof.testing.tiny import recomputed_logits, tiny_head, tiny_model
 from specproof.tree import Tree
 from specproof.types import Drafter, Drawn, SamplingParams
 
@@ -82,6 +83,8 @@ def audit_engines(
         for setting in named:
             if max_tokens is not None:
                 setting = replace(setting, max_tokens=max_tokens)
+            elif drafter == "eagle3":  # the first token is not drafted for
+                setting = replace(setting, max_tokens=setting.max_tokens + 1)
             for rule in rules or lossless:
                 engine = build_engine(drafter, rule, architecture)
                 if engine is not None:
@@ -111,6 +114,13 @@ def _model_drafter(architecture: str, tree: Tree | int | Dynamic = 2, drawn: Dra
     return ModelDrafter(HFBackend(tiny_model(architecture, VOCABULARY, seed=1)), tree, drawn)
 
 
+def _eagle3(architecture: str) -> Drafter:
+    """A head that can draft three of the four tokens, with the target it reads."""
+    model = tiny_model(architecture, VOCABULARY, seed=0)
+    head = tiny_head(model, [0, 1, 3], seed=1)
+    return Eagle3Drafter(head, HFBackend(model, taps=head.config.taps), 2)
+
+
 def _other_vocabulary(architecture: str, size: int, shared: dict[int, int] | None = None) -> Drafter:
     own = HFBackend(tiny_model(architecture, size, seed=1))
     spell = None if shared is None else lambda _: (0, 1)  # a token that is not shared is two there
@@ -124,6 +134,7 @@ DRAFTERS: dict[str, Callable[[str], Drafter]] = {
     "suffix-chain": lambda _: SuffixDrafter(branching=False),
     "early_exit": _early_exit_drafter,
     "model": _model_drafter,
+    "eagle3": _eagle3,
     "model-smaller-vocabulary": lambda architecture: _other_vocabulary(architecture, VOCABULARY - 1),
     "intersection": lambda architecture: _other_vocabulary(architecture, 5, {0: 3, 1: 0, 3: 4}),
     "tree-iid": lambda architecture: _model_drafter(architecture, TREE),
@@ -141,6 +152,8 @@ def build_engine(drafter: str, rule: str, architecture: str = "llama") -> Engine
     made = DRAFTERS[drafter](architecture)
     if rule in RULES and not RULES[rule].accepts(made.drawn, made.chains):
         return None
-    target = HFBackend(tiny_model(architecture, VOCABULARY, seed=0))
+    target = (
+        made.target if isinstance(made, Eagle3Drafter) else HFBackend(tiny_model(architecture, VOCABULARY, seed=0))
+    )
     chosen = choose_rule(rule, made, allow_lossy=True)
     return Engine(target, made, chosen, eos=(END,), max_batch=256, noise=EnumeratingNoise(), allow_lossy=True)

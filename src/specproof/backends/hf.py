@@ -30,18 +30,26 @@ class HFBackend:
     Args:
         model: a decoder-only model with a language-model head, in evaluation mode.
         context: most tokens of a text; the model's own limit if not given.
+        taps: hidden states that are kept beside the keys, for drafters that read them (`features`): numbers of
+            decoder layers, whose inputs they are.
         chunk: most missing tokens of a text that one pass reads. A text that was never seen, or was forgotten
             for want of memory, is caught up in pieces, since a mask has chunk x length entries.
 
     Raises:
-        SpecproofError: the model cannot be rolled back, or does not honour mask and positions.
+        SpecproofError: the model cannot be rolled back, does not honour mask and positions, or has no such layer.
     """
 
-    def __init__(self, model: Any, context: int | None = None, *, chunk: int = 512) -> None:
+    def __init__(
+        self, model: Any, context: int | None = None, *, chunk: int = 512, taps: Sequence[int] = ()
+    ) -> None:
         if chunk < 1:
             raise SpecproofError(f"chunk={chunk} is not allowed: a pass reads 1 token or more")
         refuse_state(model)
         self.model = model
+        self.taps = tuple(taps)
+        layers = int(model.config.num_hidden_layers)
+        if wrong := [tap for tap in self.taps if not 0 <= tap < layers]:
+            raise SpecproofError(f"tap {wrong[0]} is not allowed: this model has layers 0 to {layers - 1}")
         self.vocabulary = int(model.get_output_embeddings().weight.shape[0])
         own = int(getattr(model.config, "max_position_embeddings", None) or 1 << 30)
         if context is not None and not 0 < context <= own:
@@ -77,6 +85,10 @@ class HFBackend:
         """See `Backend.free`."""
         self.store.free(batch)
 
+    def features(self, sequence: TokenSequence) -> Tensor:
+        """Features [n, taps x width] of the first n tokens of a text: those that were scored and kept."""
+        return self.store.kept(sequence, layer=int(self.model.config.num_hidden_layers))
+
     def _score(self, layout: Layout) -> Tensor:
         """Logits [B, rows, V] in the order of the batch; NaN after a broken node stays with its descendants."""
         self.store.begin(layout.write)
@@ -107,7 +119,12 @@ class HFBackend:
             cache=self.store,
             use_cache=True,
             logits_to_keep=layout.scored,
+            output_hidden_states=bool(self.taps),
         )
+        if self.taps:
+            # One more layer of the store, so that they move and are dropped with the keys.
+            states = torch.cat([result.hidden_states[tap] for tap in self.taps], -1)[:, None]
+            self.store.update(states, states[..., :0], int(self.model.config.num_hidden_layers))
         logits: Tensor = result.logits
         return logits
 

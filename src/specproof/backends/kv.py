@@ -111,6 +111,13 @@ class KVStore:
             read.append(rows.narrow(2, 0, visible))
         return read[0], read[1]
 
+    def kept(self, sequence: TokenSequence, layer: int) -> Tensor:
+        """What a layer's first head keeps in place of keys [n, width] for the first n tokens of a sequence."""
+        index = self._row_of.get(id(sequence))
+        if index is None or layer >= len(self._keys):
+            return torch.zeros(0, 0, device=self.device)
+        return self._keys[layer][index, 0, : self.rows[index].kept]
+
     @contextmanager
     def guarded(self) -> Iterator[None]:
         """Run the announced pass once more, so that no column sees an entry that it may not look at.

@@ -35,7 +35,10 @@ def _add_greedy(kinds: Any) -> None:
     )
     add_model_flags(greedy)
     greedy.add_argument(
-        "--drafter", default="ngram", help="none, ngram (default), suffix, early_exit or model", metavar="NAME"
+        "--drafter",
+        default="ngram",
+        help="none, ngram (default), suffix, early_exit, model or eagle3",
+        metavar="NAME",
     )
     greedy.add_argument("--draft-model", default=None, help="folder or name of the smaller model", metavar="NAME")
     greedy.add_argument("--prompts", type=int, default=20, help="how many of the twenty (default 20)")

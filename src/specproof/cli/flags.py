@@ -90,9 +90,15 @@ def add_speculation_flags(parser: argparse.ArgumentParser) -> None:
     """Who drafts, and who judges."""
     group = parser.add_argument_group("speculation")
     group.add_argument(
-        "--drafter", default="ngram", help="none, ngram (default), suffix, early_exit or model", metavar="NAME"
+        "--drafter",
+        default="auto",
+        help="none, ngram, suffix, early_exit, model, eagle3, or auto (default): eagle3 if a head comes with the "
+        "model, else ngram",
+        metavar="NAME",
     )
-    group.add_argument("--draft-model", default=None, help="folder or name of the smaller model", metavar="NAME")
+    group.add_argument(
+        "--draft-model", default=None, help="folder or name of the smaller model, or of the head", metavar="NAME"
+    )
     group.add_argument(
         "--draft-vocabulary",
         choices=["same", "intersection"],
@@ -115,8 +121,11 @@ def add_speculation_flags(parser: argparse.ArgumentParser) -> None:
 
 def engine_from(args: argparse.Namespace, **options: Any) -> Engine:
     """The engine that the flags of model and speculation ask for, with further options of `Engine`."""
+    from specproof.engine.heads import default_drafter
     from specproof.engine.loading import load_engine
 
+    if args.drafter == "auto":
+        args.drafter = default_drafter(args.model)  # what is printed later is what ran
     return load_engine(
         args.model,
         drafter=args.drafter,

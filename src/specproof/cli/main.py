@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from specproof import __version__
-from specproof.cli import audit, demo, explain, generate, prove, serve
+from specproof.cli import audit, demo, explain, generate, prove, serve, train
 from specproof.errors import SpecproofError
 
-COMMANDS = (generate, audit, prove, explain, demo, serve)
+COMMANDS = (generate, audit, prove, explain, train, demo, serve)
 
 
 class _Parser(argparse.ArgumentParser):

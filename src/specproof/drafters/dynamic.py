@@ -65,7 +65,10 @@ class Expanding:
             return
         first = self.size(depth - 1) if depth else -1
         for node in range(first, self.size(depth)):
-            confidences, tokens = self.rows[node].topk(min(self.plan.width, len(self.rows[node])))
+            row = self.rows.get(node)
+            if row is None:
+                continue  # nothing that can be drafted is allowed here
+            confidences, tokens = row.topk(min(self.plan.width, len(row)))
             parent = self.scored[node] if node >= 0 else -1
             for token, confidence in zip(tokens.tolist(), confidences.tolist(), strict=True):
                 self.candidates.add(parent, token, confidence)

@@ -21,7 +21,7 @@ class Growing:
         template: the shape that is wanted; what is drawn may lack children where a row has too few tokens.
         parents, tokens: of the drawn nodes.
         origin: the template's node that each drawn node stands for.
-        rows: the row after each scored node, [V].
+        rows: the row after each scored node, [V]; none where nothing that can be drafted is allowed.
         stopped: nothing more is to be drawn.
     """
 
@@ -88,9 +88,9 @@ class Growing:
 
     def _left(self, node: int, drawn: Drawn) -> Tensor | None:
         """What the next child of a node is drawn from: the row, without earlier siblings unless iid."""
-        row = self.rows[node]
+        row = self.rows.get(node)
         taken = [self.tokens[child] for child, parent in enumerate(self.parents) if parent == node]
-        if drawn == "iid" or not taken:
+        if row is None or drawn == "iid" or not taken:
             return row
         left = row.index_fill(0, torch.tensor(taken, device=row.device), 0)
         total = left.sum()

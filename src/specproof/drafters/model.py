@@ -88,16 +88,20 @@ class ModelDrafter:
         if not active:
             return empty_draft(len(batch), self.drawn)
         for depth in range(max(draft.template.depths[-1] for draft in active)):
+            if depth > 0 and not any(draft.size(depth) > draft.size(depth - 1) for draft in active):
+                break
             self._score(active, depth)
             if depth > 0 and self.stop_below is not None and self._stop(active, depth):
                 break
             for order in range(max(draft.most_children(depth) for draft in active)):
                 self._draw(active, depth, order, noise)
         width = max(len(draft.tokens) for draft in drafts)
+        if width == 0:
+            return empty_draft(len(batch), self.drawn)
         rows = None
         if self.drawn != "point":
-            root = active[0].rows[-1]
-            rows = root.new_zeros(len(batch), width + 1, len(root))
+            some = next(row for draft in active for row in draft.rows.values())
+            rows = some.new_zeros(len(batch), width + 1, len(some))
             for b, draft in enumerate(drafts):
                 for node, row in draft.rows.items():
                     rows[b, node + 1] = row
@@ -168,16 +172,21 @@ class ModelDrafter:
         output = self.backend.forward(batch, scored, start)
         readers = [draft.reader for draft in active]
         rows, broken = warp_batch(output.logits, readers, scored, start)  # [B, most new rows, V]
-        if any(bool(broken[b, : size + 1 - start[b]].any()) for b, size in enumerate(sizes)):
-            raise NumericsError("the draft model's logits hold NaN or infinity")
-        for draft, new, size, first in zip(active, rows, sizes, start, strict=True):
-            draft.rows |= {row - 1: new[row - first] for row in range(first, size + 1)}
+        lost = broken.tolist()
+        for b, (draft, size, first) in enumerate(zip(active, sizes, start, strict=True)):
+            for row in range(size + 1 - first):
+                if not lost[b][row]:
+                    draft.rows[first + row - 1] = rows[b, row]
+                elif not output.logits[b, row].logsumexp(-1).isfinite():
+                    raise NumericsError("the draft model's logits hold NaN or infinity")
+                # Else nothing that it can draft is allowed here: no row, and no children.
 
     def _stop(self, active: Sequence[Growing], depth: int) -> bool:
         """Stop drafts whose next row is uncertain; returns whether all have stopped or are complete."""
         assert self.stop_below is not None
         for draft in active:
-            if draft.most_children(depth) and confidence(draft.rows[len(draft.tokens) - 1]) < self.stop_below:
+            row = draft.rows.get(len(draft.tokens) - 1)
+            if draft.most_children(depth) and (row is None or confidence(row) < self.stop_below):
                 draft.stopped = True
         return not any(draft.most_children(depth) for draft in active)
 

@@ -13,6 +13,7 @@ from specproof.backends.hf import HFBackend
 from specproof.drafters import choose_drafter
 from specproof.engine.default_model import default_model
 from specproof.engine.engine import Engine
+from specproof.engine.heads import default_drafter, load_trained_head
 from specproof.engine.vocabulary import VOCABULARIES, in_target_tokens
 from specproof.errors import SpecproofError, unknown
 from specproof.types import Backend
@@ -28,7 +29,7 @@ DTYPES = {
 def load_engine(
     model: str = "default",
     *,
-    drafter: str = "ngram",
+    drafter: str = "auto",
     draft_model: str | None = None,
     vocabulary: str = "same",
     rule: str = "auto",
@@ -40,8 +41,9 @@ def load_engine(
 
     Args:
         model: "default", a folder, or a name on the hub.
-        drafter: a key of DRAFTERS; "model" needs `draft_model`.
-        draft_model: folder or name of the smaller model.
+        drafter: a key of DRAFTERS, or "auto", see `default_drafter`; "model" needs `draft_model`.
+        draft_model: folder or name of the smaller model, or of the head of "eagle3"; without one, of the head that
+            comes with the package for this model.
         vocabulary: "same" takes a draft model with the target's tokenizer only, "intersection" any: it then drafts
             the tokens that both have, and the law is still the target's.
         rule: a key of RULES, or "auto".
@@ -49,23 +51,25 @@ def load_engine(
         device: where both models live, in torch's words.
         options: further arguments of `Engine`.
     """
+    drafter = default_drafter(model) if drafter == "auto" else drafter
     if vocabulary not in VOCABULARIES:
         raise unknown("vocabulary", vocabulary, VOCABULARIES)
-    if vocabulary != "same" and draft_model is None:
+    if vocabulary != "same" and (draft_model is None or drafter == "eagle3"):
         raise SpecproofError(
             f"vocabulary {vocabulary!r} needs a draft model: give one (--drafter model --draft-model FOLDER)"
         )
     loaded = load_model(model, dtype, device)
     tokenizer = load_tokenizer(model)
-    target = HFBackend(loaded)
+    head = load_trained_head(loaded, model, draft_model) if drafter == "eagle3" else None
+    target = HFBackend(loaded, taps=head.config.taps if head is not None else ())
     draft: Backend | None = None
-    if draft_model is not None:
+    if draft_model is not None and head is None:
         own = load_tokenizer(draft_model)
         draft = HFBackend(load_model(draft_model, dtype, device))
         draft = in_target_tokens(draft, target.vocabulary, tokenizer, own, vocabulary)
     return Engine(
         target,
-        choose_drafter(drafter, target, draft, coupled=rule == "coupling"),
+        choose_drafter(drafter, target, draft, head=head, coupled=rule == "coupling"),
         rule,
         tokenizer=tokenizer,
         eos=end_tokens(loaded, tokenizer),

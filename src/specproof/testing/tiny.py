@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
+from transformers import LlamaConfig
 
+from specproof.drafters.eagle.head import EagleHead, HeadConfig, default_taps
 from specproof.errors import unknown
 
 # Rows far from uniform, so that a wrong row shows, and far from certain, so that every path weighs.
@@ -57,6 +60,40 @@ def tiny_model(
     finally:
         torch.random.set_rng_state(state)
     return model
+
+
+def tiny_head(model: Any, drafted: Sequence[int], seed: int = 0, **options: Any) -> EagleHead:
+    """A random EAGLE-3 head in float64 for a tiny model.
+
+    Args:
+        model: the target.
+        drafted: its draft vocabulary, ascending.
+        seed: of the weights.
+        options: further fields of `HeadConfig`.
+    """
+    width = int(model.get_input_embeddings().weight.shape[1])
+    layer = LlamaConfig(
+        vocab_size=int(model.get_output_embeddings().weight.shape[0]),
+        hidden_size=width,
+        intermediate_size=24,
+        num_hidden_layers=1,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=model.config.max_position_embeddings,
+    )
+    taps = default_taps(model.config.num_hidden_layers)
+    state = torch.random.get_rng_state()
+    torch.manual_seed(seed)
+    try:
+        head = EagleHead(HeadConfig(layer, len(drafted), width, taps, **options)).double().eval()
+        for parameter in head.parameters():
+            if parameter.dim() > 1:
+                torch.nn.init.normal_(parameter, std=parameter.shape[-1] ** -0.5)
+    finally:
+        torch.random.set_rng_state(state)
+    head.embed_tokens.weight = model.get_input_embeddings().weight
+    head.choose(torch.tensor(drafted))
+    return head
 
 
 @torch.no_grad()

@@ -13,6 +13,7 @@ from specproof.audit.report import EngineResult
 from specproof.backends.hf import HFBackend
 from specproof.drafters.eagle3 import Eagle3Drafter
 from specproof.drafters.early_exit import EarlyExitDrafter
+from specproof.drafters.hybrid import HybridDrafter
 from specproof.drafters.model import ModelDrafter
 from specproof.drafters.ngram import NgramDrafter
 from specproof.drafters.none import NoDrafter
@@ -135,6 +136,9 @@ DRAFTERS: dict[str, Callable[[str], Drafter]] = {
     "early_exit": _early_exit_drafter,
     "model": _model_drafter,
     "eagle3": _eagle3,
+    "hybrid": lambda architecture: HybridDrafter(
+        NgramDrafter(shortest=1), _model_drafter(architecture), VOCABULARY, least=1
+    ),
     "model-smaller-vocabulary": lambda architecture: _other_vocabulary(architecture, VOCABULARY - 1),
     "intersection": lambda architecture: _other_vocabulary(architecture, 5, {0: 3, 1: 0, 3: 4}),
     "tree-iid": lambda architecture: _model_drafter(architecture, TREE),

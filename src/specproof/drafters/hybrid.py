@@ -1,7 +1,7 @@
 """Two drafters in one: what stood in the text before is looked up, and where nothing did, a model drafts.
 
-A looked-up token is a fact of the text, not drawn: beside drawn ones its row has it alone. Each sequence's draft is
-one or the other, chosen by the text alone.
+A looked-up token is a fact of the text, not drawn: beside drawn ones its row has it alone. Each sequence's draft
+is one or the other, chosen by the text alone.
 """
 
 from __future__ import annotations

@@ -1,0 +1,30 @@
+"""Settings of the documentation site (`make docs`): Sphinx, MyST for Markdown, Furo for looks.
+
+Nothing is fetched when a page is read: fonts are the system's, formulas are MathML, pictures stand in the page.
+"""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "_site"))
+
+project = "specproof"
+author = "The specproof developers"
+project_copyright = author
+
+extensions = ["myst_parser", "mathml", "pictures", "reference"]
+exclude_patterns = ["_site", "pictures"]
+myst_enable_extensions = ["dollarmath"]
+myst_heading_anchors = 3
+highlight_language = "text"
+html_math_renderer = "mathml"
+
+html_theme = "furo"
+html_title = "specproof"
+html_static_path = ["_site/static"]
+html_css_files = ["site.css"]
+html_show_sphinx = False
+html_copy_source = False
+html_show_sourcelink = False
+# Furo's button would open an editor at a code host.
+html_theme_options = {"top_of_page_buttons": []}

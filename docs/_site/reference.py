@@ -102,11 +102,12 @@ MADE: dict[str, Callable[[], str]] = {
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Fill the places in while pages are read."""
-    app.connect("source-read", _fill)
+    app.connect("source-read", fill)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
-def _fill(_: Sphinx, __: str, source: list[str]) -> None:
+def fill(_: Sphinx | None, __: str, source: list[str]) -> None:
+    """Put what is made into the places of a page; `source` holds its text."""
     source[0] = _PLACE.sub(lambda place: MADE[place[1]](), source[0])
 
 

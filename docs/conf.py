@@ -5,6 +5,7 @@ Nothing is fetched when a page is read: fonts are the system's, formulas are Mat
 
 import sys
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent / "_site"))
 
@@ -17,6 +18,8 @@ exclude_patterns = ["_site", "pictures"]
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 highlight_language = "text"
+# What is quoted from the program has two hyphens and straight quotes.
+smartquotes = False
 html_math_renderer = "mathml"
 
 html_theme = "furo"
@@ -28,3 +31,12 @@ html_copy_source = False
 html_show_sourcelink = False
 # Furo's button would open an editor at a code host.
 html_theme_options = {"top_of_page_buttons": []}
+
+
+def setup(app: Any) -> None:
+    """Pages say which language they are in, for voices and fonts."""
+
+    def language(_: Any, page: str, __: str, context: dict[str, Any], ___: Any) -> None:
+        context["language"] = "zh-Hans" if page.endswith("-zh") else "en"
+
+    app.connect("html-page-context", language)

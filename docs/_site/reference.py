@@ -49,7 +49,7 @@ def rules() -> str:
             form = ",".join(number.name.upper() for number in rule.parameters)
             lines += [f"- written: `{rule.name}` or `{rule.name}:{form}`"]
         if rule.lossless:
-            lines += [f"- proof: [rule-proofs.md](../rule-proofs.md#{_slug(rule.name)})"]
+            lines += [f"- [proof](../rule-proofs.md#{_slug(rule.name)})"]
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
 

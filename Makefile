@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install model demo test test-slow test-page head lint types check fmt clean
+.PHONY: help install model demo test test-slow test-page docs head lint types check fmt clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -32,6 +32,12 @@ test-page: $(STAMP) ## the tests of the server's page, in a headless Chromium
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[page-tests]'
 	$(BIN)/pytest -m slow tests/server/test_page_browser.py
 
+docs: $(STAMP) ## the documentation site, in build/site; a broken link is an error
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	$(BIN)/sphinx-build -E -q -W --keep-going docs build/site
+
+SITE := docs/conf.py docs/_site
+
 HEAD := src/specproof/heads/smollm2-135m-instruct
 head: $(STAMP) ## train the head that comes with the package; stopped, it goes on where it was
 	$(BIN)/specproof train build/head
@@ -39,15 +45,15 @@ head: $(STAMP) ## train the head that comes with the package; stopped, it goes o
 	cp build/head/README.md build/head/config.json build/head/model.safetensors $(HEAD)
 
 lint: $(STAMP) ## style
-	$(BIN)/ruff check src tests benchmarks examples
-	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/ruff check src tests benchmarks examples $(SITE)
+	$(BIN)/ruff format --check src tests benchmarks examples $(SITE)
 
 types: $(STAMP) ## static types
 	$(BIN)/mypy
 
 fmt: $(STAMP) ## rewrite to style
-	$(BIN)/ruff check --fix src tests benchmarks examples
-	$(BIN)/ruff format src tests benchmarks examples
+	$(BIN)/ruff check --fix src tests benchmarks examples $(SITE)
+	$(BIN)/ruff format src tests benchmarks examples $(SITE)
 
 check: lint types test ## what every commit must pass
 

@@ -154,3 +154,14 @@ def test_events_are_well_formed_and_end_with_done(http):
         lines = [line for line in answer.iter_lines() if line]
     assert lines[-1] == "data: [DONE]"
     assert all(json.loads(line.removeprefix("data: ")) for line in lines[:-1])
+
+
+@pytest.mark.parametrize("path", ["/docs", "/redoc", "/docs/oauth2-redirect"])
+def test_no_page_of_the_framework_is_served(http, path):
+    # They load scripts from elsewhere.
+    assert http.get(path).status_code == 404
+
+
+def test_the_schema_lists_the_routes(http):
+    paths = http.get("/openapi.json").json()["paths"]
+    assert {"/v1/completions", "/v1/chat/completions", "/v1/models", "/health", "/metrics"} <= set(paths)

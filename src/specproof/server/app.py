@@ -61,7 +61,8 @@ def create_app(engine: Engine, settings: Settings) -> FastAPI:
         yield
         await asyncio.to_thread(loop.stop, settings.patience)
 
-    app = FastAPI(title="specproof", version=specproof_version(), lifespan=lifespan, redoc_url=None)
+    # FastAPI's own pages of the schema would fetch scripts from elsewhere; the schema itself stays.
+    app = FastAPI(title="specproof", version=specproof_version(), lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.loop, app.state.metrics = loop, Metrics(loop)
     _add_routes(app, loop, settings)
     add_watch(app, loop, settings)

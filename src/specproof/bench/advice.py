@@ -52,7 +52,7 @@ def advise(found: Sequence[Figures], wrong: frozenset[str] = frozenset()) -> lis
 
 
 def credible(one: Figures) -> float:
-    """Speed-up as far as it can be true: a forward takes no less time for being wide, so tokens per forward bound it."""
+    """Speed-up as far as it can be true: bounded by tokens per forward, as no forward is faster for being wide."""
     return min(one.speedup or 0.0, one.tokens_per_forward)
 
 
@@ -65,8 +65,8 @@ def _for(temperature: float, kind: str, found: Sequence[Figures], wrong: frozens
     assert best.speedup_low is not None
     if credible(best) < MARGIN:
         noise = "" if best.speedup < MARGIN else "; more than its tokens per forward is the noise of this run"
-        text = f"don't speculate here: the best is {best.way} with {_gain(best)}{noise}. {reason(best)}.{_longer(best)}"
-        return Sentence(temperature, kind, BASE, text)
+        text = f"don't speculate here: the best is {best.way} with {_gain(best)}{noise}. {reason(best)}."
+        return Sentence(temperature, kind, BASE, text + _longer(best))
     if best.speedup_low < 1:
         doubt = "which this run cannot tell from no gain; repeat it more often"
         return Sentence(

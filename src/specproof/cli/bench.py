@@ -96,7 +96,8 @@ def run(args: argparse.Namespace) -> int:
 
     from specproof.cli.bench_table import print_result
 
-    print_result(Console(highlight=False), result)
+    # Tables in a file or a pipe need not be as narrow as a terminal.
+    print_result(Console(highlight=False, width=None if sys.stdout.isatty() else 110), result)
     if args.json is not None:
         write_file("--json", args.json, json.dumps(result.as_dict(), ensure_ascii=False, indent=2) + "\n")
     if args.html is not None:

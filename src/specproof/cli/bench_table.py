@@ -66,11 +66,13 @@ def made_lines(result: BenchResult) -> list[str]:
     load = "" if machine["load"] is None else f", load {machine['load']} before"
     kinds = ", ".join(f"{count} {kind}" for kind, count in made["prompts"]["kinds"].items())
     narrow = forwards[min(forwards)]
+    rules = ", ".join(f"{way}: {rule}" for way, rule in {one.way: one.rule for one in result.figures}.items())
     widths = ", ".join(f"{width}: {1000 * s:.1f} ms ({s / narrow:.2f}x)" for width, s in forwards.items())
     return [
         f"forward by width  {widths}",
         f"model {made['model']} ({made['parameters'] / 1e6:.0f} M parameters), {made['dtype']}, {made['device']}, "
         f"{made['threads']} threads of {machine['cores']} cores, {machine['processor']}{load}",
+        f"rules  {rules}",
         f"prompts {made['prompts']['from']}: {kinds}; up to {settings['max_tokens']} tokens each, "
         f"{settings['repeats']} turns, seed {settings['seed']}, "
         f"draft lengths {'adaptive' if settings['adaptive'] else 'full'}, batch 1",
@@ -93,13 +95,13 @@ def _ways_table(temperature: float, found: Sequence[Figures], wrong: frozenset[s
         name = f"{one.way} (WRONG TEXT)" if one.way in wrong else one.way
         table.add_row(
             name,
-            _number(one.tokens_per_second, "{:.1f}"),
-            _number(one.speedup, "{:.2f}x"),
+            number(one.tokens_per_second, "{:.1f}"),
+            number(one.speedup, "{:.2f}x"),
             span(one),
-            _number(one.predicted_speedup, "{:.2f}x"),
+            number(one.predicted_speedup, "{:.2f}x"),
             f"{one.tokens_per_forward:.2f}",
             depths(one),
-            _number(one.break_even, "{:.2f}"),
+            number(one.break_even, "{:.2f}"),
         )
     return table
 
@@ -116,10 +118,8 @@ def _kinds_table(found: Sequence[Figures], kinds: Sequence[str]) -> Any:
         table.add_column(way, justify="right", overflow="fold")
     for kind in kinds:
         by_way = {one.way: one for one in found if one.kind == kind}
-        cells = [
-            f"{_number(by_way[way].speedup, '{:.2f}x')}  {by_way[way].tokens_per_forward:.2f}" for way in ways
-        ]
-        plain = _number(by_way[BASE].tokens_per_second, "{:.1f}")
+        cells = [f"{number(by_way[way].speedup, '{:.2f}x')}  {by_way[way].tokens_per_forward:.2f}" for way in ways]
+        plain = number(by_way[BASE].tokens_per_second, "{:.1f}")
         table.add_row(kind, plain, *cells, end_section=kind == kinds[-2], style="bold" if kind == MEAN else "")
     return table
 
@@ -141,5 +141,6 @@ def depths(one: Figures) -> str:
     return " ".join(shares) or MISSING
 
 
-def _number(value: float | None, form: str) -> str:
+def number(value: float | None, form: str) -> str:
+    """A figure in its form; a dash where there is none."""
     return MISSING if value is None else form.format(value)

@@ -4,11 +4,12 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from tests.bench.made import PROBE, run, step
 
 from specproof.bench.figures import MEAN, Figures
 from specproof.bench.rl import StepPlan
 from specproof.bench.run import add_up
+
+from .made import PROBE, run, step
 
 GLOSSARY = Path(__file__).parents[2] / "docs" / "glossary.md"
 FORWARDS = {1: 1.0, 2: 1.0, 3: 1.0}

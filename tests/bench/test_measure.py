@@ -1,7 +1,6 @@
 """Who decodes what, in which order; the clock is made up."""
 
 import pytest
-from tests.bench.made import ticking
 
 from specproof.backends.hf import HFBackend
 from specproof.bench.forwards import forward_costs
@@ -12,6 +11,8 @@ from specproof.engine.engine import Engine
 from specproof.errors import SpecproofError
 from specproof.testing.tiny import tiny_model
 from specproof.types import SamplingParams
+
+from .made import ticking
 
 TARGET = HFBackend(tiny_model("llama", 5))
 PROMPTS = [[1, 2, 1, 2], [3]]

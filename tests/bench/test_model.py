@@ -1,12 +1,13 @@
 """The cost model against what can be worked out by hand, and against the formula of the paper."""
 
 import pytest
-from tests.bench.made import step
 
 from specproof.bench.model import StepCosts, added, best_fixed, expected_tokens, predicted_speedup
 from specproof.engine.advice import Advice, advise
 from specproof.engine.advice import predicted_speedup as of_the_paper
 from specproof.engine.stats import Statistics
+
+from .made import step
 
 WIDE = dict.fromkeys((1, 2, 3, 5, 9, 17), 1.0)  # forwards that cost the same however wide
 

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import torch
-from tests.bench.made import run, ticking
 
 from specproof.audit.mutants.cache import stale_cache
 from specproof.backends.hf import HFBackend
@@ -13,6 +12,8 @@ from specproof.bench.ways import Way
 from specproof.drafters.model import ModelDrafter
 from specproof.engine.engine import Engine
 from specproof.testing.tiny import tiny_model
+
+from .made import run, ticking
 
 PROMPTS = [[1, 2, 3, seed] for seed in range(4)]
 

@@ -90,8 +90,10 @@ def run(args: argparse.Namespace) -> int:
         return _plan(args)
     if given := [name for name in _PLAN if getattr(args, name) is not None]:
         raise SpecproofError(f"--{given[0].replace('_', '-')} plans a training step: add --rl")
-    settings_and_prompts = _settings(args), _prompts(args)
-    result = _measure(args, *settings_and_prompts)
+    for flag, path in (("--json", args.json), ("--html", args.html)):
+        if path is not None and not path.parent.is_dir():  # not after minutes of measuring
+            raise SpecproofError(f"cannot write {flag} {path}: no such folder; name a file in an existing folder")
+    result = _measure(args, _settings(args), _prompts(args))
     from rich.console import Console
 
     from specproof.cli.bench_table import print_result

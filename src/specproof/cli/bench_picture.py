@@ -22,8 +22,8 @@ SPEEDS = {
 WORDS = (
     "Every way of decoding takes turns with the others on the same prompts in one run. A speed-up is seconds per "
     "token of plain decoding over those of the way, by medians of the turns, from the first token on; the thin "
-    "line spans the turns. A prediction puts together what forwards, drafts and verification cost when measured one "
-    "by one, and how much was accepted at each depth."
+    "line spans the turns. A prediction puts together what forwards, drafts and verification cost when measured "
+    "one by one, and how much was accepted at each depth."
 )
 ACCEPTED = (
     "Acceptance by depth: of the steps that drafted a token there, those that accepted it. Drafts of full length "

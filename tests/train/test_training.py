@@ -42,14 +42,14 @@ def weights(out):
 
 def test_built_in_prompts_are_many_and_different():
     prompts = built_in_prompts()
-    assert len(prompts) == len(set(prompts)) == 297
+    assert len(prompts) == len(set(prompts)) == 574
     assert all(prompts)
 
 
 def test_a_head_is_trained_saved_and_drafts(job, model_folder):
     stages = []
     result = train(job, SMALL, lambda stage, done, total, said: stages.append((stage, done, total)))
-    assert stages[:2] == [("texts", 16, 20), ("texts", 20, 20)]
+    assert stages[0] == ("texts", 20, 20)
     assert [s for s in stages if s[0] == "held out"] == [("held out", 6, 12), ("held out", 12, 12)]
     assert 0 < result.by_depth[1] < 1
     assert 1 < result.tokens_per_forward < 3

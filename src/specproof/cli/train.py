@@ -33,7 +33,7 @@ def add_parser(subparsers: Any) -> None:
         "--prompts",
         type=Path,
         default=None,
-        help="file, one prompt a line (default: 297 built in)",
+        help="file, one prompt a line (default: 574 built in)",
         metavar="FILE",
     )
     for name, kind, default, text in TrainSettings.flags():

@@ -7,7 +7,7 @@ off is the drafter "none" in the same loop.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from time import perf_counter
 from typing import Any
 
@@ -180,11 +180,12 @@ class Engine:
         """
         self.scheduler.admit()
         reading, fresh = self.scheduler.read()
-        new = set(map(id, reading + fresh))
-        settled = [request for request in self.scheduler.running if id(request) not in new]
-        touched = [*reading, *fresh, *settled]
+        new = [*reading, *chain(*fresh)]
+        settled = [request for request in self.scheduler.running if not any(request is other for other in new)]
+        turns = [(reading, self._read), *((group, self._begin) for group in fresh), (settled, self._step)]
+        touched = [*new, *settled]
         try:
-            for group, act in ((reading, self._read), (fresh, self._begin), (settled, self._step)):
+            for group, act in turns:
                 self._within_memory(self.scheduler.among_running(group), act)
         finally:
             self._leave([request for request in touched if request.done])

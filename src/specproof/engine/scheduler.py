@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
 from specproof.engine.requests import Request
 from specproof.errors import SpecproofError
 
-# Prompts shorter than this share a forward whatever their lengths; longer ones are read in equal pieces.
-_SHARED = 64
+# Longer prompts are read in equal pieces of at least this length.
+_PIECE = 64
+# What a forward costs before its first column, in columns: padding up to this is cheaper than another forward.
+_FORWARD = 32
 
 
 class Scheduler:
@@ -78,23 +81,43 @@ class Scheduler:
         self.waiting = deque(request for request in self.waiting if id(request) not in gone)
         self._most = min(self.max_batch, self._most + len(requests))
 
-    def read(self) -> tuple[list[Request], list[Request]]:
+    def read(self) -> tuple[list[Request], list[list[Request]]]:
         """Hand out the next piece of the prompts that are being read.
 
-        Returns those that have more to read after it, and those whose first step can be taken. All get
-        pieces of one length, so that the short do not wait for the long, nor are padded to them.
+        Returns those that have more to read after it, and those whose first step can be taken, in groups that
+        go through a forward together. All get pieces of one length, so that the short do not wait for the long.
         """
         reading = [request for request in self.running if request.unread]
+        columns: dict[int, int] = {}
         if reading:
-            piece = min(self.prefill, max(_SHARED, min(len(request.unread) for request in reading)))
+            piece = min(self.prefill, max(_PIECE, min(len(request.unread) for request in reading)))
             for request in reading:
+                columns[id(request)] = min(piece, len(request.unread))
                 request.read(piece)
-        # One that had to wait again before its first step has no prompt left to read.
+        # One that had to wait again before its first step has no prompt left to read, and reads all anew.
         fresh = [request for request in self.running if not request.unread and not request.begun]
-        return [request for request in reading if request.unread], fresh
+        widths = [columns.get(id(request), len(request.sequence.tokens)) for request in fresh]
+        groups = [[fresh[place] for place in group] for group in alike(widths)]
+        return [request for request in reading if request.unread], groups
 
     def _fits(self, request: Request) -> bool:
         if self.kv_tokens is None:
             return True
         longest = max([request.reserve, *(r.reserve for r in self.running)])
         return longest * (len(self.running) + 1) <= self.kv_tokens
+
+
+def alike(widths: Sequence[int]) -> list[list[int]]:
+    """Places of the widths, in groups that cost least: each is padded to its widest, and is one more forward."""
+    order = sorted(range(len(widths)), key=widths.__getitem__)
+    best: list[tuple[int, int]] = [
+        (0, 0)
+    ]  # for the first so many: the least cost, and where the last group begins
+    for last in range(1, len(order) + 1):
+        widest = widths[order[last - 1]]
+        best.append(min((best[first][0] + _FORWARD + widest * (last - first), first) for first in range(last)))
+    groups, last = [], len(order)
+    while last:
+        groups.append(order[best[last][1] : last])
+        last = best[last][1]
+    return groups[::-1]

@@ -27,6 +27,11 @@ def warp(logits: Tensor, params: SamplingParams) -> Tensor:
     return rows
 
 
+def settings(params: SamplingParams) -> tuple[float, ...]:
+    """All that `filtered` reads: sequences that agree on it can be filtered together."""
+    return params.temperature, params.top_k, params.top_p, params.min_p
+
+
 def filtered(logits: Tensor, params: SamplingParams) -> Tensor:
     """As `warp`, but a row that is no distribution comes out as NaN everywhere.
 

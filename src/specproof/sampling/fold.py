@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from specproof.errors import NumericsError
-from specproof.sampling.filters import filtered, precise
+from specproof.sampling.filters import filtered, precise, settings
 from specproof.sampling.grammar import Grammar
 from specproof.tree import Tree
 from specproof.types import Batch, Contexts, Draft, TokenSequence
@@ -35,9 +35,9 @@ def warp_batch(logits: Tensor, batch: Batch, draft: Draft, start: Sequence[int] 
     """Rows of a forward pass: logits [B, R, V] as `Backend.forward` gave them for this draft and start."""
     scores = fold(logits, batch, draft, start)
     parts: list[Tensor] = []
-    for params, group in groupby(batch, key=lambda sequence: sequence.params):
-        first = sum(len(part) for part in parts)
-        parts.append(filtered(scores[first : first + len(list(group))], params))
+    for _, group in groupby(batch, key=lambda sequence: settings(sequence.params)):
+        first, several = sum(len(part) for part in parts), list(group)
+        parts.append(filtered(scores[first : first + len(several)], several[0].params))
     rows = torch.cat(parts) if len(parts) > 1 else parts[0]
     broken = rows[..., 0].isnan()  # a row without a law is NaN everywhere
     if bool(broken.any()):

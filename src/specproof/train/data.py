@@ -21,7 +21,7 @@ from specproof.noise import completion_seed
 from specproof.train.settings import TrainSettings
 from specproof.types import SamplingParams
 
-SHARD = 16  # samples in a file
+SHARD = 64  # samples in a file
 
 
 @dataclass(frozen=True)

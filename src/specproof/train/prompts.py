@@ -13,6 +13,11 @@ _TOPICS = (
     "supply and demand", "the French Revolution", "tides", "vaccines", "recycling", "the printing press",
     "electric cars", "honeybees", "sleep", "glaciers", "the stock market", "coral reefs", "chess openings",
     "bread baking", "solar panels", "earthquakes", "the Silk Road", "migration of birds", "public libraries",
+    "gravity", "the human heart", "inflation", "the Roman Empire", "wind power", "antibiotics", "the ocean floor",
+    "computer networks", "probability", "soil", "the Moon", "jazz", "democracy", "bridges", "the periodic table",
+    "rice farming", "optical lenses", "memory", "the Renaissance", "deserts", "insurance", "cryptography",
+    "whales", "the alphabet", "running a marathon", "cheese", "satellites", "DNA", "the stock of a shop", "rivers",
+    "photography", "urban planning", "the scientific method", "nutrition", "the Industrial Revolution",
 )  # fmt: skip
 _ASKING = (
     "Explain {} in simple words.",
@@ -21,8 +26,26 @@ _ASKING = (
     "Give a numbered list of five common questions about {}, each with a short answer.",
     "What do people often get wrong about {}?",
 )
-_OBJECTS = ("a stack", "a bank account", "a shopping list", "a temperature log", "a queue", "a phone book",
-            "a deck of cards", "a bus timetable", "a word counter", "a matrix")  # fmt: skip
+_OBJECTS = (
+    "a stack",
+    "a bank account",
+    "a shopping list",
+    "a temperature log",
+    "a queue",
+    "a phone book",
+    "a deck of cards",
+    "a bus timetable",
+    "a word counter",
+    "a matrix",
+    "a binary tree",
+    "a to-do list",
+    "a chess board",
+    "a file cache",
+    "a grade book",
+    "a linked list",
+    "a parking garage",
+    "a date range",
+)
 _CODING = (
     "Write a Python class for {} with an example of its use.",
     "Write a Python function that reads {} from a CSV file and prints a summary.",
@@ -32,6 +55,9 @@ _SCENES = (
     "a lighthouse in winter", "a market at dawn", "two friends who miss a train", "a robot that learns to paint",
     "a lost umbrella", "the last day of school", "a village without clocks", "a message in a bottle",
     "a cat that guards a bakery", "an old map", "the first snow", "a letter that arrives too late",
+    "a train that never stops", "two rival chefs", "a garden on the roof", "a storm at sea", "a talking clock",
+    "a girl who collects stones", "the night watchman", "a journey to the desert", "a broken violin",
+    "an island with one inhabitant", "the inventor's daughter", "a library that opens at midnight",
 )  # fmt: skip
 _WRITING = (
     "Write the beginning of a story about {}.",
@@ -42,7 +68,9 @@ _WRITING = (
 _TASKS = (
     "ask for a day off", "thank a colleague", "complain about a late delivery", "invite friends to dinner",
     "cancel a subscription", "apply for a summer job", "apologise for a mistake", "ask the way to the museum",
-    "announce a team meeting", "recommend a restaurant",
+    "announce a team meeting", "recommend a restaurant", "ask for a refund", "congratulate a friend",
+    "decline an invitation", "rent a flat", "report a broken lamp", "introduce a new colleague",
+    "remind a customer of a payment", "ask a teacher for help", "order flowers", "plan a weekend trip",
 )  # fmt: skip
 _LETTERS = ("Write a polite email to {}.", "Write a short text message to {}.", "Write a formal letter to {}.")
 _NUMBERS = ((3, 5), (7, 4), (12, 9), (15, 6), (8, 11), (20, 13), (6, 14), (9, 16))

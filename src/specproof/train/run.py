@@ -82,9 +82,9 @@ def _texts(job: Job, model: Any, prompts: Sequence[str], settings: TrainSettings
     """The samples; the model is asked for those that are not on disk."""
     data = Data(job.out / "data", prompts, settings, _public_name(job.model))
     tokenizer = load_tokenizer(job.model)
-    # Any lossless drafter gives the same law; this one needs no training.
+    # With so many rows in a forward, drafted tokens would only cost.
     engine = Engine(
-        HFBackend(model), "ngram", tokenizer=tokenizer, eos=end_tokens(model, tokenizer), max_batch=SHARD
+        HFBackend(model), "none", tokenizer=tokenizer, eos=end_tokens(model, tokenizer), max_batch=SHARD
     )
     done = 0
 

@@ -25,12 +25,14 @@ LEVEL = {
     "testing": 7,
     "audit": 7,
     "train": 7,
+    "bench": 7,
     "hf": 7,
     "server": 7,
     "cli": 8,
 }
-# The kits for third parties and the audits use each other's pieces; the server's page shows audits.
-SAME_LEVEL = {("testing", "audit"), ("audit", "testing"), ("server", "audit")}
+# The kits for third parties and the audits use each other's pieces; the server's page shows audits,
+# and a bench checks the texts whose speed it tells.
+SAME_LEVEL = {("testing", "audit"), ("audit", "testing"), ("server", "audit"), ("bench", "audit")}
 
 
 def part(path):

@@ -71,6 +71,8 @@ rect.over { fill: var(--wrong); }
 rect.short { fill: url(#red); stroke: var(--wrong); }
 line.best { stroke: var(--good); stroke-width: 2; stroke-dasharray: 5 3; }
 svg .best { fill: var(--good); font-size: 13px; }
+rect.span { fill: var(--ink); opacity: .55; }
+rect.predicted { fill: none; stroke: var(--ink); stroke-width: 1.5; }
 rect.outline { fill: none; stroke: var(--ink); stroke-width: 2; }
 
 ol { margin: 14px 0 0; padding: 0; list-style: none; display: grid; gap: 8px; }

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import platform
 import shlex
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-import torch
-import transformers
-
-from specproof import __version__
+from specproof.engine.versions import versions
 from specproof.train.evaluate import Evaluation
 from specproof.train.settings import TrainSettings
 
@@ -22,12 +18,7 @@ def provenance(settings: TrainSettings, target: str, data: dict[str, Any], resul
     return {
         "command": shlex.join(["specproof", *sys.argv[1:]]),
         "git_commit": git_commit(),
-        "versions": {
-            "specproof": __version__,
-            "torch": torch.__version__,
-            "transformers": transformers.__version__,
-            "python": platform.python_version(),
-        },
+        "versions": versions(),
         "target": target,
         "settings": settings.as_dict(),
         "data": data,

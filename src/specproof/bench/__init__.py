@@ -1,0 +1,1 @@
+"""Is speculation worth it here? Drafters side by side in one run, a cost model, and advice in words."""

@@ -10,7 +10,7 @@ import torch
 from jinja2 import TemplateError
 
 from specproof.backends.hf import HFBackend
-from specproof.drafters import choose_drafter
+from specproof.drafters import HEADED, choose_drafter
 from specproof.engine.default_model import default_model
 from specproof.engine.engine import Engine
 from specproof.engine.heads import default_drafter, load_trained_head
@@ -42,8 +42,8 @@ def load_engine(
     Args:
         model: "default", a folder, or a name on the hub.
         drafter: a key of DRAFTERS, or "auto", see `default_drafter`; "model" needs `draft_model`.
-        draft_model: folder or name of the smaller model, or of the head of "eagle3"; without one, of the head that
-            comes with the package for this model.
+        draft_model: folder or name of the smaller model, or of the head of "eagle3", "medusa" or "dflash";
+            "eagle3" without one takes the head that comes with the package for this model.
         vocabulary: "same" takes a draft model with the target's tokenizer only, "intersection" any: it then drafts
             the tokens that both have, and the law is still the target's.
         rule: a key of RULES, or "auto".
@@ -54,14 +54,14 @@ def load_engine(
     drafter = default_drafter(model) if drafter == "auto" else drafter
     if vocabulary not in VOCABULARIES:
         raise unknown("vocabulary", vocabulary, VOCABULARIES)
-    if vocabulary != "same" and (draft_model is None or drafter == "eagle3"):
+    if vocabulary != "same" and (draft_model is None or drafter in HEADED):
         raise SpecproofError(
             f"vocabulary {vocabulary!r} needs a draft model: give one (--drafter model --draft-model FOLDER)"
         )
     loaded = load_model(model, dtype, device)
     tokenizer = load_tokenizer(model)
-    head = load_trained_head(loaded, model, draft_model) if drafter == "eagle3" else None
-    target = HFBackend(loaded, taps=head.config.taps if head is not None else ())
+    head = load_trained_head(loaded, model, draft_model, drafter) if drafter in HEADED else None
+    target = HFBackend(loaded, taps=head.taps if head is not None else ())
     draft: Backend | None = None
     if draft_model is not None and head is None:
         own = load_tokenizer(draft_model)

@@ -11,7 +11,8 @@ from typing import Any
 import torch
 
 from specproof.backends.hf import HFBackend
-from specproof.drafters.eagle.checkpoint import WEIGHTS, save_head
+from specproof.drafters.checkpoint import WEIGHTS
+from specproof.drafters.eagle.checkpoint import save_head
 from specproof.engine.default_model import HUB_NAME
 from specproof.engine.engine import Engine
 from specproof.engine.loading import end_tokens, load_model, load_tokenizer

@@ -27,6 +27,7 @@ DRAFTERS: dict[str, str] = {
     "medusa": "specproof.drafters.medusa.drafter:MedusaDrafter",
     "dflash": "specproof.drafters.dflash.drafter:DFlashDrafter",
 }
+NODES = 16  # most that a step drafts for a sequence, unless told otherwise
 # Those that draft with a trained head, which reads the target's hidden states.
 HEADED = ("eagle3", "medusa", "dflash")
 # Those that look the text up and have a shape of their own.

@@ -25,6 +25,7 @@ class DraftVocabulary(nn.Module):
     def __init__(self, drafted: int, vocabulary: int, taps: tuple[int, ...]) -> None:
         super().__init__()
         self.taps = taps
+        self.positions: int | None = None  # most tokens in a row that it can say
         # An offset, not a token: target token = draft token + d2t.
         self.register_buffer("d2t", torch.zeros(drafted, dtype=torch.long))
         self.register_buffer("t2d", torch.arange(vocabulary) < drafted)

@@ -73,6 +73,7 @@ class DFlashHead(DraftVocabulary):
         layer = config.layer
         super().__init__(config.draft_vocabulary, layer.vocab_size, config.taps)
         self.config = config
+        self.positions = config.block - 1
         width = layer.hidden_size
         self.embed_tokens = nn.Embedding(layer.vocab_size, width)
         self.fc = nn.Linear(len(config.taps) * config.target_width, width, bias=False)

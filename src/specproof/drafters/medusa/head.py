@@ -57,6 +57,7 @@ class MedusaHead(DraftVocabulary):
     def __init__(self, config: MedusaConfig) -> None:
         super().__init__(config.draft_vocabulary, config.vocabulary, config.taps)
         self.config = config
+        self.positions = config.heads
         self.blocks = nn.ModuleList(_Block(config) for _ in range(config.heads))
         self.lm_heads = nn.ModuleList(
             nn.Linear(config.width, config.draft_vocabulary, bias=False) for _ in range(config.heads)

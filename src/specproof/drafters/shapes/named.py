@@ -34,23 +34,19 @@ def named_shape(name: str, nodes: int, depth: int | None = None) -> Shape:
     Raises:
         SpecproofError: no such shape.
     """
-    kind, _, numbers = name.partition(":")
+    kind, _, given = name.partition(":")
     try:
-        if kind == "chain":
-            return Shape(int(numbers), "iid")
-        if kind == "sequoia" and numbers:
-            return static_shape([float(number) for number in numbers.split(",")], nodes, depth)
+        numbers = [float(number) for number in given.split(",")] if given else []
     except ValueError:
         kind = ""
+    if kind == "chain" and len(numbers) == 1 and numbers[0].is_integer():
+        return Shape(int(numbers[0]), "iid")
+    if kind == "sequoia" and numbers:
+        tree = optimal_tree(numbers, nodes, depth)
+        return Shape(tree if len(tree) else Tree.chain(1), "without_replacement")
     if name == "dynamic":
         usual = Dynamic(nodes=nodes)
         return Shape(usual if depth is None else Dynamic(min(usual.depth, depth), usual.width, nodes), "point")
     if name == "best_first":
         return Shape(BestFirst(nodes), "point")
     raise SpecproofError(f"unknown shape {name!r}; choose one of: {', '.join(SHAPES)}")
-
-
-def static_shape(acceptance: list[float], nodes: int, depth: int | None = None) -> Shape:
-    """The best tree for an acceptance by rank; at least one node, since a drafter has to draft something."""
-    tree = optimal_tree(acceptance, nodes, depth)
-    return Shape(tree if len(tree) else Tree.chain(1), "without_replacement")

@@ -1,10 +1,10 @@
-"""A drafter that reads the target's features, as one that needs no history: it has its target read each text."""
+"""A drafter that reads what the target keeps, as one that needs no history: it has its target read each text."""
 
 from specproof.drafters.none import empty_draft
 
 
 class Primed:
-    """Drafts after its own target has read every text, root included.
+    """Drafts after its own target has read every text, but for the root.
 
     Args:
         drafter: built with `target`.
@@ -15,9 +15,12 @@ class Primed:
         self.drawn, self.chains = drafter.drawn, drafter.chains
 
     def read(self, batch):
-        if unread := [text for text in batch if len(self.target.features(text)) < len(text.tokens)]:
-            self.target.forward(unread, empty_draft(len(unread)))
-            self.target.keep(unread, [()] * len(unread))
+        for text in batch:
+            if self.target.store.missing(text) > 1:
+                root = text.tokens.pop()
+                self.target.forward([text], empty_draft(1))
+                self.target.keep([text], [()])
+                text.tokens.append(root)
 
     def draft(self, batch, budget, noise):
         self.read(batch)

@@ -88,7 +88,7 @@ def audit_engines(
         for setting in named:
             if max_tokens is not None:
                 setting = replace(setting, max_tokens=max_tokens)
-            elif drafter.startswith(HEADED):  # the first token is not drafted for
+            elif drafter.startswith(("early_exit", *HEADED)):  # the first token is not drafted for
                 setting = replace(setting, max_tokens=setting.max_tokens + 1)
             for rule in rules or lossless:
                 engine = build_engine(drafter, rule, architecture)
@@ -174,7 +174,7 @@ def build_engine(drafter: str, rule: str, architecture: str = "llama") -> Engine
         return None
     target = (
         made.target
-        if isinstance(made, (Eagle3Drafter, PositionDrafter))
+        if isinstance(made, (EarlyExitDrafter, Eagle3Drafter, PositionDrafter))
         else HFBackend(tiny_model(architecture, VOCABULARY, seed=0))
     )
     chosen = choose_rule(rule, made, allow_lossy=True)

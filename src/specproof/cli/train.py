@@ -21,9 +21,9 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "train",
         help="train an EAGLE-3 head, or Medusa heads, to draft for a model",
-        description="Let a model write texts, train an EAGLE-3 head (or Medusa heads) on them, and say how much of "
-        "its drafts the model accepts on held-out ones. Run again after a stop, it goes on where it was. The head is in the "
-        "speculators format: specproof generate --drafter eagle3 --draft-model OUT, or vLLM.",
+        description="Let a model write texts, train an EAGLE-3 head (or Medusa heads) on them, and say how much "
+        "of its drafts the model accepts on held-out ones. Run again after a stop, it goes on where it was. The "
+        "head is in the speculators format: specproof generate --drafter eagle3 --draft-model OUT, or vLLM.",
         allow_abbrev=False,
     )
     parser.add_argument("out", type=Path, metavar="OUT", help="folder of the head; made if it is not there")

@@ -2,7 +2,7 @@
 
 Every forward carries a window of guesses, `window` positions at `grams - 1` stages, whose rows become the n-grams
 of later steps. All of it is one point draft: the window is a tree below the root that nobody expects to be
-accepted, and pooled n-grams that begin with the root are chains beside it. So the text is the plain one whatever is
+accepted, and pooled n-grams that begin with the root are chains beside it. So the text is plain whatever is
 guessed, and the question is only what the columns gain.
 
     python benchmarks/lookahead.py [--model NAME] [--tokens N]

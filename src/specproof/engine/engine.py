@@ -248,8 +248,7 @@ class Engine:
         spent = [after - before for before, after in pairwise(times)]
         records = self.pace.record(requests, choices, draft.trees, outcomes, spent, fresh)
         for request, record, tree, step in zip(requests, records, draft.trees, steps, strict=True):
-            whole = record._replace(places=places(tree, step.path))
-            request.stats.add(whole)
+            request.stats.add(whole := record._replace(places=places(tree, step.path)))
             self.stats.add(whole, 1 / len(requests))
 
     def _most(self, request: Request) -> int:

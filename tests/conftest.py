@@ -3,8 +3,10 @@
 import pytest
 import torch
 
+from specproof.drafters.dflash.checkpoint import save_dflash
 from specproof.drafters.eagle.checkpoint import save_head
-from specproof.testing.tiny import tiny_head, tiny_model
+from specproof.drafters.medusa.checkpoint import save_medusa
+from specproof.testing.tiny import tiny_dflash, tiny_head, tiny_medusa, tiny_model
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -49,6 +51,24 @@ def head_folder(tmp_path_factory, model_folder):
     folder = tmp_path_factory.mktemp("head")
     head = tiny_head(tiny_model("llama", 8, 0, context=32), [1, 2, 4, 5, 7], length=3, target=model_folder)
     save_head(head, folder, torch.float64)
+    return str(folder)
+
+
+@pytest.fixture(scope="session")
+def medusa_folder(tmp_path_factory, model_folder):
+    """Untrained Medusa heads for the model of `model_folder`, in the speculators format."""
+    folder = tmp_path_factory.mktemp("medusa")
+    save_medusa(
+        tiny_medusa(tiny_model("llama", 8, 0, context=32), [1, 2, 4, 5, 7], heads=3), folder, torch.float64
+    )
+    return str(folder)
+
+
+@pytest.fixture(scope="session")
+def dflash_folder(tmp_path_factory, model_folder):
+    """An untrained DFlash head for the model of `model_folder`, in the speculators format."""
+    folder = tmp_path_factory.mktemp("dflash")
+    save_dflash(tiny_dflash(tiny_model("llama", 8, 0, context=32), [1, 2, 4, 5, 7]), folder, torch.float64)
     return str(folder)
 
 

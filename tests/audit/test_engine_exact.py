@@ -9,20 +9,24 @@ from specproof.audit.engine_exact import audit_engine, engine_law, model_law
 from specproof.audit.engine_suite import DRAFTERS, END, PARAMS, TEXT_PARAMS, audit_engines
 from specproof.audit.enumerate import EnumeratingNoise
 from specproof.backends.table import TableBackend, TableModel
+from specproof.drafters import HEADED
 from specproof.drafters.model import ModelDrafter
 from specproof.engine.engine import Engine
 from specproof.testing.tiny import ARCHITECTURES
 from specproof.types import EXTRA, PROPOSE, Key, SamplingParams, TokenSequence
 
-# Drafts from the second token on, so it takes more tokens and time; tests/drafters/test_eagle3.py has its law.
-LATE = pytest.param("eagle3", marks=pytest.mark.slow)
+# These draft from the second token on, so they take more tokens and time; tests/drafters has their law.
+LATE = [name for name in DRAFTERS if name.startswith(HEADED)]
 
 
 def begin(prompt, params):
     return TokenSequence(prompt, len(prompt), params, 0, frozenset({END}))
 
 
-@pytest.mark.parametrize("drafter", [LATE, *(name for name in DRAFTERS if name != "eagle3")])
+@pytest.mark.parametrize(
+    "drafter",
+    [pytest.param(name, marks=pytest.mark.slow) if name in LATE else name for name in DRAFTERS],
+)
 @pytest.mark.parametrize("architecture", ["llama", pytest.param("gpt2", marks=pytest.mark.slow)])
 def test_every_rule_and_drafter_has_the_models_law(architecture, drafter):
     """Temperature 1 and 0.7 with top-k and top-p, an end token, at least two drafted rounds."""

@@ -57,6 +57,16 @@ def test_a_draft_model_and_statistics(generate, draft_folder):
     assert "rule block (lossless)" in err
 
 
+@pytest.mark.parametrize(("shape", "shown"), [("best_first", "best_first"), ("sequoia", "sequoia:")])
+def test_medusa_heads_in_a_shape(shape, shown, generate, medusa_folder):
+    argv = ("a b", "--max-tokens", "6", "--dtype", "float64", "--json", "--draft-shape", shape)
+    code, out, err = generate(*argv, "--drafter", "medusa", "--draft-model", medusa_folder)
+    document = json.loads(out)
+    assert (code, document["drafter"]) == (0, "medusa")
+    assert document["draft_shape"].startswith(shown)
+    assert ("measured: --draft-shape sequoia:" in err) == (shape == "sequoia")
+
+
 def test_an_eagle3_head(generate, head_folder):
     argv = ["a b", "--max-tokens", 15, "--ignore-eos", "--json"]
     code, out, _ = generate(*argv, "--drafter", "eagle3", "--draft-model", head_folder)
@@ -86,7 +96,7 @@ def test_several_prompts_are_numbered(generate):
         (["a", "--rule", "hsd_published", "--allow-lossy"], "is for audits only"),
         (
             ["a", "--drafter", "magic"],
-            "unknown drafter 'magic'; choose one of: eagle3, early_exit, model, ngram",
+            "unknown drafter 'magic'; choose one of: dflash, eagle3, early_exit, medusa, model, ngram",
         ),
         (["a", "--drafter", "model"], "needs a draft model"),
         (["a", "--temperature", "-1"], "temperature=-1.0 is not allowed"),

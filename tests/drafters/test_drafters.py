@@ -143,7 +143,7 @@ def test_choosing_a_drafter(target):
     assert choose_drafter("model", target, HFBackend(tiny_model("llama", 5, 1))).drawn == "iid"
     with pytest.raises(
         SpecproofError,
-        match="unknown drafter 'magic'; choose one of: eagle3, early_exit, model, ngram, none, suffix",
+        match="drafter 'magic'; choose one of: dflash, eagle3, early_exit, medusa, model, ngram, none, suffix",
     ):
         choose_drafter("magic", target)
     with pytest.raises(SpecproofError, match="needs a draft model"):

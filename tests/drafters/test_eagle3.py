@@ -2,13 +2,13 @@
 
 import pytest
 import torch
+from primed import Primed
 
 from specproof.audit.engine_exact import audit_engine
 from specproof.audit.enumerate import EnumeratingNoise
 from specproof.backends.hf import HFBackend
 from specproof.drafters.eagle.backend import EagleBackend
 from specproof.drafters.eagle3 import Eagle3Drafter
-from specproof.drafters.none import empty_draft
 from specproof.drafters.shapes.expand import Dynamic
 from specproof.engine.baseline import decode
 from specproof.engine.engine import Engine
@@ -127,30 +127,9 @@ def test_two_hundred_rounds_of_drafts_equal_recomputation(architecture, options)
     assert {(0, 0), (0, 4), (2, 4), (4, 4), (1, 1)} <= accepted_counts
 
 
-class Primed:
-    """Has a target of its own read each text, root included, so that a drafter without history can draft."""
-
-    def __init__(self, tree=3, drawn="iid"):
-        _, head, self.target = pair(vocabulary=5, drafted=[0, 2, 3])
-        self.drafter = Eagle3Drafter(head, self.target, tree, drawn)
-        self.drawn, self.chains = self.drafter.drawn, self.drafter.chains
-
-    def read(self, batch):
-        if unread := [text for text in batch if len(self.target.features(text)) < len(text.tokens)]:
-            self.target.forward(unread, empty_draft(len(unread)))
-            self.target.keep(unread, [()] * len(unread))
-
-    def draft(self, batch, budget, noise):
-        self.read(batch)
-        return self.drafter.draft(batch, budget, noise)
-
-    def observe(self, batch, steps, output):
-        self.read(batch)
-        self.drafter.observe(batch, steps, output)
-
-    def free(self, batch):
-        self.drafter.free(batch)
-        self.target.free(batch)
+def primed(tree=3, drawn="iid", kind=Primed):
+    _, head, target = pair(vocabulary=5, drafted=[0, 2, 3])
+    return kind(Eagle3Drafter(head, target, tree, drawn))
 
 
 class Forgetful(Primed):
@@ -158,23 +137,19 @@ class Forgetful(Primed):
 
     def observe(self, batch, steps, output):
         backend = self.drafter.backend
-        known = [
-            (backend._shadows[s], step.path) for s, step in zip(batch, steps, strict=True) if s in backend._shadows
-        ]
-        for (shadow, _), s in zip(known, [s for s in batch if s in backend._shadows], strict=True):
-            shadow.tokens += s.tokens[len(shadow.tokens) + 1 :]
-        backend.store.keep([shadow for shadow, _ in known], [path for _, path in known])
+        known = [(s, step.path) for s, step in zip(batch, steps, strict=True) if s in backend._shadows._of]
+        backend.store.keep([backend._shadows.of(s) for s, _ in known], [path for _, path in known])
 
 
 @pytest.mark.parametrize("drawn", ["iid", "without_replacement", "point"])
 @pytest.mark.parametrize("tree", [3, Tree.levels((2, 1)), Tree((-1, -1, 0, 0, 1))])
 def test_the_drafter_conforms(tree, drawn):
-    check_drafter(lambda: Primed(tree, drawn), HFBackend(tiny_model("llama", 5)), budget=5)
+    check_drafter(lambda: primed(tree, drawn), HFBackend(tiny_model("llama", 5)), budget=5)
 
 
 def test_entries_of_accepted_nodes_are_made_anew():
     with pytest.raises(AssertionError, match="differ"):
-        check_drafter(Forgetful, HFBackend(tiny_model("llama", 5)), budget=5)
+        check_drafter(lambda: primed(kind=Forgetful), HFBackend(tiny_model("llama", 5)), budget=5)
 
 
 TREE = Tree((-1, -1, 0, 1))
@@ -226,7 +201,7 @@ def test_prompts_in_pieces_few_rows_and_several_completions(prefill):
         assert result.stats.drafted >= 40
     assert engine.stats.accepted > 0
     assert target.store.rows == engine.drafter.backend.store.rows == []
-    assert engine.drafter.backend._shadows == {}
+    assert len(engine.drafter.backend._shadows) == 0
 
 
 def test_a_dynamic_tree_grows_where_the_head_is_confident():
@@ -303,7 +278,7 @@ def test_heads_for_other_targets_are_refused():
         Eagle3Drafter(head, HFBackend(tiny_model("llama", 5), taps=head.config.taps))
     with pytest.raises(SpecproofError, match=r"reads layers \(1, 1, 0\) and the target keeps \(\)"):
         Eagle3Drafter(head, HFBackend(model))
-    with pytest.raises(SpecproofError, match="tap 2 is not allowed: this model has layers 0 to 1"):
-        HFBackend(model, taps=(0, 1, 2))
+    with pytest.raises(SpecproofError, match="tap 3 is not allowed: give 0 to 2, its number of layers"):
+        HFBackend(model, taps=(0, 1, 3))
     with pytest.raises(SpecproofError, match="draft of 0 nodes"):
         Eagle3Drafter(head, target, Tree())

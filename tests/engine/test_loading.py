@@ -84,6 +84,31 @@ def test_an_eagle3_head_from_a_folder_drafts(model_folder, head_folder):
     assert result.rule == "block"
 
 
+@pytest.mark.parametrize("shape", [None, "chain:2", "best_first", "sequoia:0.5,0.3", "sequoia"])
+@pytest.mark.parametrize("drafter", ["medusa", "dflash"])
+def test_medusa_and_dflash_heads_from_a_folder_draft(drafter, shape, model_folder, medusa_folder, dflash_folder):
+    folder = medusa_folder if drafter == "medusa" else dflash_folder
+    options = {"draft_model": folder, "dtype": "float64", "adaptive": False}
+    engine = load_engine(model_folder, drafter=drafter, shape=shape, **options)
+    result = engine.generate(["a b c"], SamplingParams(max_tokens=20, ignore_eos=True, seed=1))[0]
+    assert not result.warnings
+    assert result.stats.drafted >= 12
+    assert max(result.stats.drafted_at) <= 3
+    kinds = {None: "block", "chain:2": "block", "best_first": "walk"}
+    assert result.rule == kinds.get(shape, "traversal")
+
+
+def test_heads_that_do_not_come_with_the_package_are_asked_for(model_folder, head_folder):
+    with pytest.raises(SpecproofError, match=r"no medusa head comes with the package for .*, or train one"):
+        load_engine(model_folder, drafter="medusa")
+    with pytest.raises(
+        SpecproofError, match=r"no dflash head comes with the package for .*--draft-model FOLDER\)$"
+    ):
+        load_engine(model_folder, drafter="dflash")
+    with pytest.raises(SpecproofError, match="speculator of type 'eagle3'; drafter 'medusa' loads 'medusa'"):
+        load_engine(model_folder, drafter="medusa", draft_model=head_folder)
+
+
 def test_a_head_that_comes_with_the_package_is_the_default(model_folder, head_folder, monkeypatch):
     assert default_drafter(model_folder) == "ngram"
     with pytest.raises(SpecproofError, match=r"no EAGLE-3 head comes with the package for .*: give one"):

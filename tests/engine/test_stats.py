@@ -8,8 +8,9 @@ from specproof.backends.hf import HFBackend
 from specproof.drafters.ngram import NgramDrafter
 from specproof.engine import stats as stats_module
 from specproof.engine.engine import Engine
-from specproof.engine.stats import Price, Statistics, StepRecord
+from specproof.engine.stats import Price, Statistics, StepRecord, places
 from specproof.testing.tiny import tiny_model
+from specproof.tree import Tree
 from specproof.types import SamplingParams
 
 GLOSSARY = Path(__file__).parents[2] / "docs" / "glossary.md"
@@ -41,6 +42,16 @@ def test_siblings_count_once_a_depth():
     stats.count((1, 1, 2, 2), accepted=1, kept=2)
     assert (stats.drafted, stats.accepted) == (4, 1)
     assert stats.acceptance_by_depth == {1: 1.0, 2: 0.0}
+
+
+def test_ranks_of_the_accepted_among_their_siblings():
+    """Three steps on one tree: two nodes accepted, none, and two of which only the first token was committed."""
+    tree, stats = Tree((-1, -1, 1, 1, 1, 3)), Statistics()
+    for path, kept in (((1, 3), 3), ((), 1), ((1, 3)[:1], 1), ((), 0)):
+        stats.add(StepRecord((), len(path), kept, 0, None, (0, 0, 0), places=places(tree, path)))
+    assert stats.offered_by_rank == {1: 3 + 1 + 1, 2: 3 + 1, 3: 1}
+    assert stats.accepted_by_rank == {2: 2 + 1}
+    assert stats.acceptance_by_rank == {1: 0.0, 2: 3 / 4, 3: 0.0}
 
 
 def test_nothing_drafted_divides_by_nothing():

@@ -81,6 +81,36 @@ def test_the_loss_falls_and_the_embedding_stays(job):
     assert "embed_tokens.weight" not in weights(job.out)
 
 
+def test_medusa_heads_are_trained_and_draft(job, model_folder):
+    """From the target's own output rows, so the first head begins as good as a guess of the token after next."""
+    settings = replace(SMALL, method="medusa", steps=60, loss="kl")
+    result = train(job, settings)
+    losses = [e["loss"] for e in map(json.loads, (job.out / "log.jsonl").read_text().splitlines()) if "loss" in e]
+    assert sum(losses[-10:]) < 0.9 * sum(losses[:10])
+    assert len(result.by_depth) == 2
+    config = json.loads((job.out / "config.json").read_text())
+    assert (config["speculators_model_type"], config["num_heads"]) == ("medusa", 2)
+    assert config["specproof"]["evaluation"] == result.as_dict()
+    assert "# Medusa heads for" in (job.out / "README.md").read_text()
+    engine = load_engine(model_folder, drafter="medusa", draft_model=str(job.out), dtype="float64", adaptive=False)
+    generated = engine.generate(["a b"], SamplingParams(max_tokens=25, ignore_eos=True, seed=1))[0]
+    assert not generated.warnings
+    assert generated.stats.drafted > 10
+    with pytest.raises(SpecproofError, match="is of a run with method 'medusa', not 'eagle3'"):
+        train(job, replace(settings, method="eagle3"))
+
+
+def test_a_state_from_before_a_setting_was_there_had_its_default(job):
+    train(job, replace(SMALL, steps=2))
+    (state,) = (job.out / "state").glob("step-*/state.json")
+    values = json.loads(state.read_text())
+    del values["about"]["method"]
+    state.write_text(json.dumps(values))
+    train(job, replace(SMALL, steps=2))
+    with pytest.raises(SpecproofError, match="is of a run with method 'eagle3', not 'medusa'"):
+        train(job, replace(SMALL, steps=2, method="medusa"))
+
+
 def test_a_run_that_is_killed_goes_on_to_the_same_head(job, tmp_path, model_folder):
     """SIGKILL in the texts and in the updates; the head is the uninterrupted one's, bit for bit."""
     settings = replace(SMALL, steps=40)
@@ -187,6 +217,7 @@ def test_other_dtypes_and_architectures_are_trained_in_float32(tmp_path, word_to
     ("argv", "message"),
     [
         (["--loss", "mse"], "unknown loss 'mse'; choose one of: kl, lk_alpha, lk_lambda, tv"),
+        (["--method", "dflash"], "unknown method 'dflash'; choose one of: eagle3, medusa"),
         (["--samples", "1"], "--samples 1 is not allowed: give at least 2"),
         (["--temperature", "0"], "--temperature 0.0 is not allowed: give a finite number > 0"),
         (["--max-tokens", "4"], "--max-tokens 4 is not allowed: give more than depth, here 4"),

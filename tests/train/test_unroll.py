@@ -7,8 +7,9 @@ import torch
 
 from specproof.backends.hf import HFBackend
 from specproof.drafters.eagle.backend import EagleBackend
+from specproof.drafters.medusa.drafter import MedusaDrafter
 from specproof.drafters.none import empty_draft
-from specproof.testing.tiny import recomputed_logits, tiny_head, tiny_model
+from specproof.testing.tiny import recomputed_logits, tiny_head, tiny_medusa, tiny_model
 from specproof.train.data import Sample
 from specproof.train.evaluate import drafts, evaluate
 from specproof.train.settings import TrainSettings
@@ -55,6 +56,27 @@ def test_every_step_of_every_column_is_what_the_drafter_would_say(architecture):
             for each in (target, backend):
                 each.free([one])
     assert compared == 19
+
+
+@torch.no_grad()
+def test_every_column_of_medusa_heads_is_what_the_drafter_would_say():
+    model = tiny_model("llama", 7)
+    head = tiny_medusa(model, DRAFTED, seed=1, heads=3)
+    teacher = Teacher(model, head.taps, head.drafted)
+    text = [1, 2, 0, 3, 5, 2, 6]
+    lesson = teacher.teach([Sample(tuple(text), 2, 0)])
+    steps = list(unroll(head, lesson.tokens, lesson.features, depth=3))
+    target = HFBackend(model, taps=head.taps)
+    positions = MedusaDrafter(head, target).positions
+    for length in range(2, len(text)):
+        one = TokenSequence(text[:length], length, SamplingParams(), 0)
+        target.forward([one], empty_draft(1))
+        target.keep([one], [()])
+        said = positions.score([one])[0]
+        for step in range(min(3, len(text) - length + 1)):
+            assert torch.allclose(steps[step][0, length - 2], said[step, head.drafted], atol=1e-10)
+        target.free([one])
+    assert [len(step[0]) for step in steps] == [6, 5, 4]
 
 
 def test_rows_are_the_targets_probabilities_of_the_draft_vocabulary():

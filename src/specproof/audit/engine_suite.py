@@ -11,19 +11,24 @@ from specproof.audit.engine_exact import audit_engine
 from specproof.audit.enumerate import EnumeratingNoise
 from specproof.audit.report import EngineResult
 from specproof.backends.hf import HFBackend
+from specproof.drafters import HEADED
+from specproof.drafters.dflash.drafter import DFlashDrafter
 from specproof.drafters.eagle3 import Eagle3Drafter
 from specproof.drafters.early_exit import EarlyExitDrafter
 from specproof.drafters.hybrid import HybridDrafter
+from specproof.drafters.medusa.drafter import MedusaDrafter
 from specproof.drafters.model import ModelDrafter
 from specproof.drafters.ngram import NgramDrafter
 from specproof.drafters.none import NoDrafter
+from specproof.drafters.positions import PositionDrafter
+from specproof.drafters.shapes.best_first import BestFirst
 from specproof.drafters.shapes.expand import Dynamic
 from specproof.drafters.suffix import SuffixDrafter
 from specproof.drafters.vocabulary import SharedVocabulary
 from specproof.engine.engine import Engine
 from specproof.errors import unknown
 from specproof.rules import RULES, choose_rule, sound_rules
-from specproof.testing.tiny import recomputed_logits, tiny_head, tiny_model
+from specproof.testing.tiny import recomputed_logits, tiny_dflash, tiny_head, tiny_medusa, tiny_model
 from specproof.tree import Tree
 from specproof.types import Drafter, Drawn, SamplingParams
 
@@ -84,7 +89,7 @@ def audit_engines(
         for setting in named:
             if max_tokens is not None:
                 setting = replace(setting, max_tokens=max_tokens)
-            elif drafter == "eagle3":  # the first token is not drafted for
+            elif drafter.startswith(("early_exit", *HEADED)):  # the first token is not drafted for
                 setting = replace(setting, max_tokens=setting.max_tokens + 1)
             for rule in rules or lossless:
                 engine = build_engine(drafter, rule, architecture)
@@ -122,6 +127,18 @@ def _eagle3(architecture: str) -> Drafter:
     return Eagle3Drafter(head, HFBackend(model, taps=head.config.taps), 2)
 
 
+def _medusa(architecture: str, tree: int | BestFirst = 2, drawn: Drawn = "iid") -> Drafter:
+    model = tiny_model(architecture, VOCABULARY, seed=0)
+    head = tiny_medusa(model, [0, 1, 3], seed=1, heads=2)
+    return MedusaDrafter(head, HFBackend(model, taps=head.taps), tree, drawn)
+
+
+def _dflash(architecture: str) -> Drafter:
+    model = tiny_model(architecture, VOCABULARY, seed=0)
+    head = tiny_dflash(model, [0, 1, 3], seed=1, block=3)
+    return DFlashDrafter(head, HFBackend(model, taps=head.taps), 2)
+
+
 def _other_vocabulary(architecture: str, size: int, shared: dict[int, int] | None = None) -> Drafter:
     own = HFBackend(tiny_model(architecture, size, seed=1))
     spell = None if shared is None else lambda _: (0, 1)  # a token that is not shared is two there
@@ -139,6 +156,9 @@ DRAFTERS: dict[str, Callable[[str], Drafter]] = {
     "hybrid": lambda architecture: HybridDrafter(
         NgramDrafter(shortest=1), _model_drafter(architecture), VOCABULARY, least=1
     ),
+    "medusa": _medusa,
+    "medusa-best-first": lambda architecture: _medusa(architecture, BestFirst(3), "point"),
+    "dflash": _dflash,
     "model-smaller-vocabulary": lambda architecture: _other_vocabulary(architecture, VOCABULARY - 1),
     "intersection": lambda architecture: _other_vocabulary(architecture, 5, {0: 3, 1: 0, 3: 4}),
     "tree-iid": lambda architecture: _model_drafter(architecture, TREE),
@@ -157,7 +177,9 @@ def build_engine(drafter: str, rule: str, architecture: str = "llama") -> Engine
     if rule in RULES and not RULES[rule].accepts(made.drawn, made.chains):
         return None
     target = (
-        made.target if isinstance(made, Eagle3Drafter) else HFBackend(tiny_model(architecture, VOCABULARY, seed=0))
+        made.target
+        if isinstance(made, (EarlyExitDrafter, Eagle3Drafter, PositionDrafter))
+        else HFBackend(tiny_model(architecture, VOCABULARY, seed=0))
     )
     chosen = choose_rule(rule, made, allow_lossy=True)
     return Engine(target, made, chosen, eos=(END,), max_batch=256, noise=EnumeratingNoise(), allow_lossy=True)

@@ -31,7 +31,7 @@ class HFBackend:
         model: a decoder-only model with a language-model head, in evaluation mode.
         context: most tokens of a text; the model's own limit if not given.
         taps: hidden states that are kept beside the keys, for drafters that read them (`features`): numbers of
-            decoder layers, whose inputs they are.
+            decoder layers, whose inputs they are; the number of layers stands for what the head reads.
         chunk: most missing tokens of a text that one pass reads. A text that was never seen, or was forgotten
             for want of memory, is caught up in pieces, since a mask has chunk x length entries.
 
@@ -48,8 +48,8 @@ class HFBackend:
         self.model = model
         self.taps = tuple(taps)
         layers = int(model.config.num_hidden_layers)
-        if wrong := [tap for tap in self.taps if not 0 <= tap < layers]:
-            raise SpecproofError(f"tap {wrong[0]} is not allowed: this model has layers 0 to {layers - 1}")
+        if wrong := [tap for tap in self.taps if not 0 <= tap <= layers]:
+            raise SpecproofError(f"tap {wrong[0]} is not allowed: give 0 to {layers}, its number of layers")
         self.vocabulary = int(model.get_output_embeddings().weight.shape[0])
         own = int(getattr(model.config, "max_position_embeddings", None) or 1 << 30)
         if context is not None and not 0 < context <= own:

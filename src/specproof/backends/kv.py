@@ -170,6 +170,18 @@ class KVStore:
             assert sequence.tokens[base : row.kept] == accepted, "kept entries are not the committed tokens"
         self.move(moves)
 
+    def rewind(self, batch: Batch) -> None:
+        """Take back everything in flight, committed tokens included: the next forward computes it in all layers.
+
+        Entries stay where they are until they are written over; nothing looks at them.
+        """
+        for sequence in batch:
+            index = self._row_of.get(id(sequence))
+            if index is not None:
+                row = self.rows[index]
+                row.pending, row.tokens = 0, None
+                row.broken = {slot for slot in row.broken if slot < row.kept}
+
     def free(self, batch: Batch) -> None:
         """Forget these sequences; the last row moves into each gap."""
         for sequence in batch:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from specproof.backends.hf import HFBackend
-from specproof.drafters import DRAFTERS, choose_drafter
+from specproof.drafters import DRAFTERS, HEADED, choose_drafter
 from specproof.engine.engine import Engine
 from specproof.engine.heads import load_trained_head, shipped_head
 from specproof.engine.loading import end_tokens, load_model, load_tokenizer
@@ -58,8 +58,8 @@ class Loaded:
 
 
 def default_drafters(model: str) -> list[str]:
-    """All that need no weights, and the trained head that comes with the package for this model, if one does."""
-    return [*WITHOUT_WEIGHTS, *(["eagle3"] if shipped_head(model) is not None else [])]
+    """All that need no weights, and those with the head that comes with the package for this model, if one does."""
+    return [*WITHOUT_WEIGHTS, *(["eagle3", "hybrid"] if shipped_head(model) is not None else [])]
 
 
 def load_ways(
@@ -84,9 +84,9 @@ def load_ways(
     def way(label: str) -> Way:
         name, _, place = label.partition("=")
         target, head, backend = plain, None, None
-        if name == "eagle3":
-            head = load_trained_head(loaded, model, place or None)
-            target = HFBackend(loaded, taps=head.config.taps)
+        if name in HEADED:
+            head = load_trained_head(loaded, model, place or None, name)
+            target = HFBackend(loaded, taps=head.taps)
         elif name == "model":
             if not place:
                 raise SpecproofError("drafter 'model' needs a draft model: give --drafter model=FOLDER")

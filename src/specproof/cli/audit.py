@@ -37,7 +37,7 @@ def _add_greedy(kinds: Any) -> None:
     greedy.add_argument(
         "--drafter",
         default="ngram",
-        help="none, ngram (default), suffix, early_exit, model or eagle3",
+        help="none, ngram (default), suffix, early_exit, model, eagle3, medusa or dflash",
         metavar="NAME",
     )
     greedy.add_argument("--draft-model", default=None, help="folder or name of the smaller model", metavar="NAME")

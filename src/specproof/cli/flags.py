@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from dataclasses import Field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -92,8 +93,8 @@ def add_speculation_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--drafter",
         default="auto",
-        help="none, ngram, suffix, early_exit, model, eagle3, or auto (default): eagle3 if a head comes with the "
-        "model, else ngram",
+        help="none, ngram, suffix, early_exit, model, eagle3, medusa, dflash, or auto (default): eagle3 if a head "
+        "comes with the model, else ngram",
         metavar="NAME",
     )
     group.add_argument(
@@ -104,6 +105,13 @@ def add_speculation_flags(parser: argparse.ArgumentParser) -> None:
         choices=["same", "intersection"],
         default="same",
         help="tokens of the smaller model: the same as the model's, or any (it drafts those that both have)",
+    )
+    group.add_argument(
+        "--draft-shape",
+        default=None,
+        help="chain:N, dynamic, best_first (medusa, dflash), sequoia:A,B,… (the best static tree where the first, "
+        "second, … child is accepted that often), or sequoia, which measures that first (default: a chain)",
+        metavar="SHAPE",
     )
     group.add_argument(
         "--rule",
@@ -126,11 +134,12 @@ def engine_from(args: argparse.Namespace, **options: Any) -> Engine:
 
     if args.drafter == "auto":
         args.drafter = default_drafter(args.model)  # what is printed later is what ran
-    return load_engine(
+    engine = load_engine(
         args.model,
         drafter=args.drafter,
         draft_model=args.draft_model,
         vocabulary=args.draft_vocabulary,
+        shape=args.draft_shape,
         rule=args.rule,
         dtype=args.dtype,
         device=args.device,
@@ -138,6 +147,10 @@ def engine_from(args: argparse.Namespace, **options: Any) -> Engine:
         adaptive=not args.no_adaptive,
         **options,
     )
+    if engine.shape != args.draft_shape:
+        print(f"measured: --draft-shape {engine.shape}", file=sys.stderr)
+    args.draft_shape = engine.shape
+    return engine
 
 
 def write_file(flag: str, path: Path, text: str) -> None:

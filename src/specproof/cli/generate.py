@@ -106,12 +106,14 @@ def _print_stats(result: Result) -> None:
     stats = result.stats
     depths = _listed({depth: f"{share:.2f}" for depth, share in stats.acceptance_by_depth.items()})
     given = _listed({depth: f"{share:.2f}" for depth, share in stats.conditional_by_depth.items()})
+    ranks = _listed({rank: f"{share:.2f}" for rank, share in stats.acceptance_by_rank.items()})
     speed = stats.tokens / stats.seconds if stats.seconds else 0.0
     lines = [
         f"{stats.tokens} tokens in {stats.steps} forwards: {stats.tokens_per_forward:.2f} tokens per forward, "
         f"{speed:.1f} tokens/s, finish reason {result.finish_reason}",
         f"acceptance {stats.acceptance:.2f} ({stats.accepted} of {stats.drafted} drafted)",
         f"acceptance by depth  {depths}",
+        f"by rank of siblings  {ranks}",
         f"given the one before {given}",
         f"steps by accepted nodes  {_listed(stats.histogram)}; by allowed nodes  {_listed(stats.chosen)}",
         f"steps without a draft  {_listed(stats.unspeculated)}",
@@ -150,6 +152,7 @@ def _document(args: argparse.Namespace, params: SamplingParams, results: list[Re
         "drafter": args.drafter,
         "draft_model": args.draft_model,
         "draft_vocabulary": args.draft_vocabulary,
+        "draft_shape": args.draft_shape,
         "adaptive": not args.no_adaptive,
         "params": asdict(params),
         "results": [result.as_dict() for result in results],

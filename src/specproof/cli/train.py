@@ -20,10 +20,10 @@ def add_parser(subparsers: Any) -> None:
 
     parser = subparsers.add_parser(
         "train",
-        help="train an EAGLE-3 head that drafts for a model",
-        description="Let a model write texts, train an EAGLE-3 head on them, and say how much of its drafts the "
-        "model accepts on held-out ones. Run again after a stop, it goes on where it was. The head is in the "
-        "speculators format: specproof generate --drafter eagle3 --draft-model OUT, or vLLM.",
+        help="train an EAGLE-3 head, or Medusa heads, to draft for a model",
+        description="Let a model write texts, train an EAGLE-3 head (or Medusa heads) on them, and say how much "
+        "of its drafts the model accepts on held-out ones. Run again after a stop, it goes on where it was. The "
+        "head is in the speculators format: specproof generate --drafter eagle3 --draft-model OUT, or vLLM.",
         allow_abbrev=False,
     )
     parser.add_argument("out", type=Path, metavar="OUT", help="folder of the head; made if it is not there")
@@ -82,5 +82,5 @@ def run(args: argparse.Namespace) -> int:
 
         result = train(job, settings, report)
     print(result)
-    print(f"the head is in {args.out}: specproof generate --drafter eagle3 --draft-model {args.out}")
+    print(f"the head is in {args.out}: specproof generate --drafter {settings.method} --draft-model {args.out}")
     return 0

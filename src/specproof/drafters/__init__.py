@@ -14,7 +14,8 @@ from specproof.errors import SpecproofError, unknown
 from specproof.types import Backend, Drafter
 
 if TYPE_CHECKING:
-    from specproof.drafters.eagle.head import EagleHead
+    from specproof.drafters.reduced import DraftVocabulary
+    from specproof.drafters.shapes.named import Shape
 
 DRAFTERS: dict[str, str] = {
     "none": "specproof.drafters.none:NoDrafter",
@@ -23,7 +24,15 @@ DRAFTERS: dict[str, str] = {
     "early_exit": "specproof.drafters.early_exit:EarlyExitDrafter",
     "model": "specproof.drafters.model:ModelDrafter",
     "eagle3": "specproof.drafters.eagle3:Eagle3Drafter",
+    "medusa": "specproof.drafters.medusa.drafter:MedusaDrafter",
+    "dflash": "specproof.drafters.dflash.drafter:DFlashDrafter",
+    "hybrid": "specproof.drafters.hybrid:HybridDrafter",
 }
+NODES = 16  # most that a step drafts for a sequence, unless told otherwise
+# Those that draft with a trained head, which reads the target's hidden states.
+HEADED = ("eagle3", "medusa", "dflash", "hybrid")
+# Those that look the text up and have a shape of their own.
+_LOOKUPS = ("none", "ngram", "suffix")
 
 
 def choose_drafter(
@@ -31,8 +40,9 @@ def choose_drafter(
     target: Backend,
     backend: Backend | None = None,
     *,
-    head: EagleHead | None = None,
+    head: DraftVocabulary | None = None,
     coupled: bool = False,
+    shape: Shape | None = None,
 ) -> Drafter:
     """The drafter of that name for a target.
 
@@ -40,8 +50,9 @@ def choose_drafter(
         name: a key of DRAFTERS.
         target: the model it drafts for; a draft model must have the same vocabulary (see `vocabulary`).
         backend: the draft model, which "model" needs and the others do not take.
-        head: what "eagle3" drafts with; its target is built with the head's taps.
+        head: what one of HEADED drafts with; its target is built with the head's taps.
         coupled: whether a draft model, the target as one, or a head shares its noise with rule "coupling".
+        shape: of its drafts, for all that do not look the text up; a chain if not given.
     """
     if name not in DRAFTERS:
         raise unknown("drafter", name, DRAFTERS)
@@ -53,17 +64,23 @@ def choose_drafter(
             if backend is None
             else f"drafter {name!r} takes no draft model: use drafter 'model'"
         )
-    if name == "eagle3":
-        if head is None:
-            raise SpecproofError("drafter 'eagle3' needs a trained head: give its folder (--draft-model FOLDER)")
-        return make(head, target, coupled=coupled)
-    if name == "early_exit":
-        return make(target, coupled=coupled)
-    if backend is None:
+    if name in _LOOKUPS:
+        if shape is not None:
+            raise SpecproofError(f"drafter {name!r} takes no shape: what it finds in the text has its own")
         return make()
+    options = {"coupled": coupled} if shape is None else {"coupled": coupled, **shape._asdict()}
+    if name in HEADED:
+        if head is None:
+            raise SpecproofError(f"drafter {name!r} needs a trained head: give its folder (--draft-model FOLDER)")
+        if name == "hybrid":
+            other = choose_drafter("eagle3", target, head=head, coupled=coupled, shape=shape)
+            return make(choose_drafter("ngram", target), other, target.vocabulary)
+        return make(head, target, **options)
+    if backend is None:
+        return make(target, **options)
     if backend.vocabulary != target.vocabulary:
         raise SpecproofError(
             f"the draft model has a vocabulary of {backend.vocabulary} tokens and the target one of "
             f"{target.vocabulary}; wrap it in drafters.vocabulary.SharedVocabulary"
         )
-    return make(backend, coupled=coupled)
+    return make(backend, **options)

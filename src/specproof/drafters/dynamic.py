@@ -35,14 +35,8 @@ class Expanding:
 
     @property
     def reader(self) -> TokenSequence:
-        """The sequence under whose parameters rows are read.
-
-        At temperature 0 that is temperature 1: a one-hot row has no second choice to branch to.
-        """
-        params = self.sequence.params
-        if params.temperature > 0:
-            return self.sequence
-        return replace(self.sequence, params=replace(params, temperature=1.0, top_k=0, top_p=1.0, min_p=0.0))
+        """The sequence under whose parameters rows are read, see `branching`."""
+        return branching(self.sequence)
 
     @property
     def parents(self) -> list[int]:
@@ -87,3 +81,14 @@ class Expanding:
         tree = Tree(tuple(place.get(self.candidates.parents[candidate], -1) for candidate in kept))
         tokens = [self.candidates.tokens[candidate] for candidate in kept]
         return tree, tokens, [scored.get(candidate, len(scored)) for candidate in kept]
+
+
+def branching(sequence: TokenSequence) -> TokenSequence:
+    """The sequence under whose parameters the confidences of point drafts are read.
+
+    At temperature 0 that is temperature 1: a one-hot row has no second choice to branch to.
+    """
+    params = sequence.params
+    if params.temperature > 0:
+        return sequence
+    return replace(sequence, params=replace(params, temperature=1.0, top_k=0, top_p=1.0, min_p=0.0))

@@ -8,6 +8,7 @@ from specproof.backends.hf import HFBackend
 from specproof.drafters.eagle.backend import EagleBackend
 from specproof.drafters.eagle.head import TAPS, EagleHead
 from specproof.drafters.model import ModelDrafter
+from specproof.drafters.reduced import check_features
 from specproof.drafters.shapes.expand import Dynamic
 from specproof.errors import SpecproofError
 from specproof.tree import Tree
@@ -60,11 +61,7 @@ class Eagle3Drafter:
             SpecproofError: the target of this drafter is not the one that runs.
         """
         self.inner.observe(batch, steps, output)
-        if any(len(self.target.features(sequence)) < len(sequence.tokens) - 1 for sequence in batch):
-            raise SpecproofError(
-                "the EAGLE-3 drafter reads the features of another backend than the one that runs: "
-                "build both with the same HFBackend"
-            )
+        check_features(self.target, batch, "EAGLE-3")
 
     def free(self, batch: Batch) -> None:
         """Forget these sequences."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from torch import Tensor
 
-from specproof.drafters import DRAFTERS, choose_drafter
+from specproof.drafters import DRAFTERS, NODES, choose_drafter
 from specproof.drafters.none import empty_draft
 from specproof.engine.drafting import Drafting
 from specproof.engine.logprobs import of_block, of_prompt
@@ -21,7 +21,7 @@ from specproof.engine.memory import out_of_memory
 from specproof.engine.pace import Pace
 from specproof.engine.requests import Request, Result, make_requests
 from specproof.engine.scheduler import Scheduler
-from specproof.engine.stats import Statistics
+from specproof.engine.stats import Statistics, places
 from specproof.engine.watch import watched
 from specproof.errors import SpecproofError
 from specproof.noise import CounterNoise
@@ -63,7 +63,7 @@ class Engine:
         *,
         tokenizer: Any = None,
         eos: Collection[int] = (),
-        budget: int = 16,
+        budget: int = NODES,
         max_batch: int = 16,
         kv_tokens: int | None = None,
         prefill: int = 512,
@@ -95,6 +95,7 @@ class Engine:
         self.stats = Statistics()
         self.pace = Pace(self.drafter, self.coupled, adaptive=adaptive, timed=noise is None)
         self.trace = trace
+        self.shape: str | None = None  # name of the drafts' shape, if they were asked for by one
 
     @classmethod
     def from_pretrained(cls, model: str = "default", **options: Any) -> Engine:
@@ -247,9 +248,9 @@ class Engine:
 
         spent = [after - before for before, after in pairwise(times)]
         records = self.pace.record(requests, choices, draft.trees, outcomes, spent, fresh)
-        for request, record in zip(requests, records, strict=True):
-            request.stats.add(record)
-            self.stats.add(record, 1 / len(requests))
+        for request, record, tree, step in zip(requests, records, draft.trees, steps, strict=True):
+            request.stats.add(whole := record._replace(places=places(tree, step.path)))
+            self.stats.add(whole, 1 / len(requests))
 
     def _most(self, request: Request) -> int:
         return self.budget if request.budget is None else min(self.budget, request.budget)

@@ -1,12 +1,14 @@
-"""Trained EAGLE-3 heads: those that come with the package, and those in a folder or on the hub."""
+"""Trained heads: those that come with the package, and those in a folder or on the hub."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+from specproof.drafters.dflash.checkpoint import load_dflash
 from specproof.drafters.eagle.checkpoint import load_head
-from specproof.drafters.eagle.head import EagleHead
+from specproof.drafters.medusa.checkpoint import load_medusa
+from specproof.drafters.reduced import DraftVocabulary
 from specproof.engine.default_model import HUB_NAME
 from specproof.errors import SpecproofError
 
@@ -23,33 +25,44 @@ def shipped_head(model: str) -> Path | None:
 
 
 def default_drafter(model: str) -> str:
-    """What to draft with unless told: "eagle3" if a head comes with the package for this model, else "ngram"."""
-    return "ngram" if shipped_head(model) is None else "eagle3"
+    """What to draft with unless told: "hybrid" if a head comes with the package for this model, else "ngram"."""
+    return "ngram" if shipped_head(model) is None else "hybrid"
 
 
-def load_trained_head(target: Any, model: str, name: str | None = None) -> EagleHead:
+def load_trained_head(
+    target: Any, model: str, name: str | None = None, drafter: str = "eagle3"
+) -> DraftVocabulary:
     """The head for a transformers model.
 
     Args:
         target: the model.
         model: its name.
         name: folder of the head, or its name on the hub; the one that comes with the package if not given.
+        drafter: one of HEADED.
     """
-    folder = shipped_head(model) if name is None else _folder(name)
+    eagle = drafter in ("eagle3", "hybrid")
+    folder = shipped_head(model) if eagle else None
+    if name is not None:
+        folder = _folder(name)
     if folder is None:
+        named = "EAGLE-3" if eagle else drafter
         raise SpecproofError(
-            f"no EAGLE-3 head comes with the package for {model!r}: give one (--draft-model FOLDER), or train one "
-            "(specproof train)"
+            f"no {named} head comes with the package for {model!r}: give one (--draft-model FOLDER)"
+            + (", or train one (specproof train)" if drafter != "dflash" else "")
         )
+    layers = int(target.config.num_hidden_layers)
     embedding = target.get_input_embeddings().weight.detach()
-    return load_head(folder, int(target.config.num_hidden_layers), embedding)
+    output = target.get_output_embeddings().weight.detach()
+    if drafter == "medusa":
+        return load_medusa(folder, layers, output)
+    return load_dflash(folder, embedding, output) if drafter == "dflash" else load_head(folder, layers, embedding)
 
 
 def _folder(name: str) -> Path:
     folder = Path(name).expanduser()
     if folder.is_dir() or name.startswith((".", "/", "~")) or name.count("/") != 1:
         if not folder.is_dir():
-            raise SpecproofError(f"no folder at {name!r}; give the folder of an EAGLE-3 head, or its hub name")
+            raise SpecproofError(f"no folder at {name!r}; give the folder of the head, or its hub name")
         return folder
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError

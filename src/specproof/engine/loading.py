@@ -10,13 +10,15 @@ import torch
 from jinja2 import TemplateError
 
 from specproof.backends.hf import HFBackend
-from specproof.drafters import choose_drafter
+from specproof.drafters import HEADED, NODES, choose_drafter
+from specproof.drafters.shapes.named import Shape, named_shape
 from specproof.engine.default_model import default_model
 from specproof.engine.engine import Engine
 from specproof.engine.heads import default_drafter, load_trained_head
+from specproof.engine.shape import measured_shape
 from specproof.engine.vocabulary import VOCABULARIES, in_target_tokens
 from specproof.errors import SpecproofError, unknown
-from specproof.types import Backend
+from specproof.types import Backend, Drafter
 
 DTYPES = {
     "float32": torch.float32,
@@ -32,6 +34,7 @@ def load_engine(
     drafter: str = "auto",
     draft_model: str | None = None,
     vocabulary: str = "same",
+    shape: str | None = None,
     rule: str = "auto",
     dtype: str = "float32",
     device: str = "cpu",
@@ -42,10 +45,11 @@ def load_engine(
     Args:
         model: "default", a folder, or a name on the hub.
         drafter: a key of DRAFTERS, or "auto", see `default_drafter`; "model" needs `draft_model`.
-        draft_model: folder or name of the smaller model, or of the head of "eagle3"; without one, of the head that
-            comes with the package for this model.
+        draft_model: folder or name of the smaller model, or of the head of one of HEADED;
+            "eagle3" and "hybrid" without one take the head that comes with the package for this model.
         vocabulary: "same" takes a draft model with the target's tokenizer only, "intersection" any: it then drafts
             the tokens that both have, and the law is still the target's.
+        shape: of the drafts, one of SHAPES; "sequoia" alone measures acceptance first, with a short run.
         rule: a key of RULES, or "auto".
         dtype: one of DTYPES, for both models.
         device: where both models live, in torch's words.
@@ -54,27 +58,30 @@ def load_engine(
     drafter = default_drafter(model) if drafter == "auto" else drafter
     if vocabulary not in VOCABULARIES:
         raise unknown("vocabulary", vocabulary, VOCABULARIES)
-    if vocabulary != "same" and (draft_model is None or drafter == "eagle3"):
+    if vocabulary != "same" and (draft_model is None or drafter in HEADED):
         raise SpecproofError(
             f"vocabulary {vocabulary!r} needs a draft model: give one (--drafter model --draft-model FOLDER)"
         )
     loaded = load_model(model, dtype, device)
     tokenizer = load_tokenizer(model)
-    head = load_trained_head(loaded, model, draft_model) if drafter == "eagle3" else None
-    target = HFBackend(loaded, taps=head.config.taps if head is not None else ())
+    head = load_trained_head(loaded, model, draft_model, drafter) if drafter in HEADED else None
+    target = HFBackend(loaded, taps=head.taps if head is not None else ())
     draft: Backend | None = None
     if draft_model is not None and head is None:
         own = load_tokenizer(draft_model)
         draft = HFBackend(load_model(draft_model, dtype, device))
         draft = in_target_tokens(draft, target.vocabulary, tokenizer, own, vocabulary)
-    return Engine(
-        target,
-        choose_drafter(drafter, target, draft, head=head, coupled=rule == "coupling"),
-        rule,
-        tokenizer=tokenizer,
-        eos=end_tokens(loaded, tokenizer),
-        **options,
-    )
+
+    def make(shape: Shape | None) -> Drafter:
+        return choose_drafter(drafter, target, draft, head=head, coupled=rule == "coupling", shape=shape)
+
+    depth = None if head is None else head.positions
+    if shape == "sequoia":
+        shape = measured_shape(target, make, tokenizer, depth)
+    drawn = None if shape is None else named_shape(shape, options.get("budget", NODES), depth)
+    engine = Engine(target, make(drawn), rule, tokenizer=tokenizer, eos=end_tokens(loaded, tokenizer), **options)
+    engine.shape = shape
+    return engine
 
 
 def load_model(name: str, dtype: str = "float32", device: str = "cpu") -> Any:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+from specproof.tree import Tree
 
 # Why a step was without speculation; see the glossary.
 NO_DRAFT, LOSES, WAITING = "no draft", "loses", "probing wait"
@@ -37,6 +39,7 @@ class StepRecord(NamedTuple):
         reason: why nothing was drafted, None if something was.
         seconds: of draft, forward and verification, of the whole batch.
         price: None while costs are not known.
+        places: see `places`.
     """
 
     depths: tuple[int, ...]
@@ -46,6 +49,16 @@ class StepRecord(NamedTuple):
     reason: str | None
     seconds: tuple[float, ...]
     price: Price | None = None
+    places: tuple[tuple[int, int], ...] = ()
+
+
+def places(tree: Tree, path: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """For the root and each node of a path: its children, and which of them is next on the path (1 the first).
+
+    0 stands for none: there verification stopped.
+    """
+    below = [tree.children(node) for node in (-1, *path)]
+    return tuple((len(c), c.index(t) + 1 if t >= 0 else 0) for c, t in zip(below, (*path, -1), strict=True))
 
 
 @dataclass
@@ -62,6 +75,8 @@ class Statistics:
         drafted_at, accepted_at: by depth, 1 for children of the root: steps that drafted a node there, and
             steps that accepted one.
         reached_at: by depth: steps that drafted a node there and accepted one at the depth before.
+        offered_by_rank, accepted_by_rank: by a node's place among its siblings, 1 for the first drawn: how often
+            one stood there below an accepted node or the root, and how often it was accepted.
         histogram: steps by how many nodes they accepted.
         chosen: steps by how many nodes the policy allowed.
         unspeculated: steps that drafted nothing, by reason.
@@ -80,6 +95,8 @@ class Statistics:
     drafted_at: Counter[int] = field(default_factory=Counter)
     accepted_at: Counter[int] = field(default_factory=Counter)
     reached_at: Counter[int] = field(default_factory=Counter)
+    offered_by_rank: Counter[int] = field(default_factory=Counter)
+    accepted_by_rank: Counter[int] = field(default_factory=Counter)
     histogram: Counter[int] = field(default_factory=Counter)
     chosen: Counter[int] = field(default_factory=Counter)
     unspeculated: Counter[str] = field(default_factory=Counter)
@@ -97,6 +114,9 @@ class Statistics:
         if self.trace is not None:
             self.trace.append(step)
         self.count(step.depths, step.accepted, step.kept)
+        for children, taken in step.places[: step.kept]:
+            self.offered_by_rank.update(range(1, children + 1))
+            self.accepted_by_rank.update([taken] if taken else [])
         if step.kept:
             self.chosen[step.budget] += 1
             if step.reason is not None:
@@ -148,6 +168,11 @@ class Statistics:
         return {depth: self.accepted_at[depth] / self.reached_at[depth] for depth in sorted(self.reached_at)}
 
     @property
+    def acceptance_by_rank(self) -> dict[int, float]:
+        """For each place among siblings: how often the node there was accepted, given that its parent was."""
+        return {rank: self.accepted_by_rank[rank] / count for rank, count in sorted(self.offered_by_rank.items())}
+
+    @property
     def seconds(self) -> float:
         """Draft, forward and verify together."""
         return self.draft_seconds + self.forward_seconds + self.verify_seconds
@@ -175,8 +200,23 @@ class Statistics:
 
 _FIGURES = (
     *("steps", "tokens", "tokens_per_forward", "drafted", "accepted", "acceptance"),
-    *("acceptance_by_depth", "conditional_by_depth", "measured_speedup", "predicted_speedup"),
+    *(
+        "acceptance_by_depth",
+        "conditional_by_depth",
+        "acceptance_by_rank",
+        "measured_speedup",
+        "predicted_speedup",
+    ),
     *("draft_seconds", "forward_seconds", "verify_seconds", "seconds"),
     *("priced_seconds", "plain_seconds", "expected_seconds", "expected_plain_seconds"),
 )
-_COUNTERS = ("drafted_at", "accepted_at", "reached_at", "histogram", "chosen", "unspeculated")
+_COUNTERS = (
+    "drafted_at",
+    "accepted_at",
+    "reached_at",
+    "offered_by_rank",
+    "accepted_by_rank",
+    "histogram",
+    "chosen",
+    "unspeculated",
+)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import torch
-from transformers import LlamaConfig
+from transformers import LlamaConfig, Qwen3Config
 
+from specproof.drafters.dflash.head import DFlashConfig, DFlashHead
 from specproof.drafters.eagle.head import EagleHead, HeadConfig, default_taps
+from specproof.drafters.medusa.head import MedusaConfig, MedusaHead
+from specproof.drafters.reduced import DraftVocabulary
 from specproof.errors import unknown
 
 # Rows far from uniform, so that a wrong row shows, and far from certain, so that every path weighs.
 _LOGIT_SCALE = 0.9
+
+Head = TypeVar("Head", bound=DraftVocabulary)
 
 ARCHITECTURES = ("gpt2", "llama", "qwen2", "qwen3")
 
@@ -82,16 +87,52 @@ def tiny_head(model: Any, drafted: Sequence[int], seed: int = 0, **options: Any)
         max_position_embeddings=model.config.max_position_embeddings,
     )
     taps = default_taps(model.config.num_hidden_layers)
+    head = _random(lambda: EagleHead(HeadConfig(layer, len(drafted), width, taps, **options)), drafted, seed)
+    head.embed_tokens.weight = model.get_input_embeddings().weight
+    return head
+
+
+def tiny_medusa(model: Any, drafted: Sequence[int], seed: int = 0, **options: Any) -> MedusaHead:
+    """Random Medusa heads in float64 for a tiny model; arguments as for `tiny_head`."""
+    vocabulary, width = model.get_output_embeddings().weight.shape
+    taps = (int(model.config.num_hidden_layers),)
+    return _random(
+        lambda: MedusaHead(MedusaConfig(width, vocabulary, len(drafted), taps, **options)), drafted, seed
+    )
+
+
+def tiny_dflash(model: Any, drafted: Sequence[int], seed: int = 0, **options: Any) -> DFlashHead:
+    """A random DFlash head of two layers in float64 for a tiny model; arguments as for `tiny_head`."""
+    vocabulary, width = model.get_input_embeddings().weight.shape
+    layer = Qwen3Config(
+        vocab_size=vocabulary,
+        hidden_size=width,
+        intermediate_size=24,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=4,
+        max_position_embeddings=model.config.max_position_embeddings,
+    )
+    settings = {"taps": (1, int(model.config.num_hidden_layers)), "block": 4, "mask": vocabulary - 1} | options
+    head = _random(lambda: DFlashHead(DFlashConfig(layer, len(drafted), width, **settings)), drafted, seed)
+    head.embed_tokens.weight = model.get_input_embeddings().weight
+    if len(drafted) == vocabulary:
+        head.lm_head.weight = model.get_output_embeddings().weight
+    return head
+
+
+def _random(make: Callable[[], Head], drafted: Sequence[int], seed: int) -> Head:
+    """A head with fresh weights large enough to matter, which drafts these tokens."""
     state = torch.random.get_rng_state()
     torch.manual_seed(seed)
     try:
-        head = EagleHead(HeadConfig(layer, len(drafted), width, taps, **options)).double().eval()
+        head = make().double().eval()
         for parameter in head.parameters():
             if parameter.dim() > 1:
                 torch.nn.init.normal_(parameter, std=parameter.shape[-1] ** -0.5)
     finally:
         torch.random.set_rng_state(state)
-    head.embed_tokens.weight = model.get_input_embeddings().weight
     head.choose(torch.tensor(drafted))
     return head
 

@@ -1,1 +1,1 @@
-"""Training EAGLE-3 heads: texts from the target itself, features streamed from it, losses of acceptance."""
+"""Training EAGLE-3 and Medusa heads: texts and features from the target itself, losses of acceptance."""

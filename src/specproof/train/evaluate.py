@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from specproof.drafters.eagle.head import EagleHead
+from specproof.drafters.medusa.head import MedusaHead
 from specproof.train.data import Sample
 from specproof.train.losses import acceptance
 from specproof.train.teacher import Lesson, Teacher
@@ -49,13 +50,13 @@ class Evaluation:
 
 @torch.no_grad()
 def evaluate(
-    head: EagleHead, teacher: Teacher, samples: Sequence[Sample], depth: int, temperature: float
+    head: EagleHead | MedusaHead, teacher: Teacher, samples: Sequence[Sample], depth: int, temperature: float
 ) -> Evaluation:
     """Evaluate on texts that the target wrote at this temperature.
 
     Positions too near a text's end for a whole draft are left out; at least one text is long enough.
     """
-    place = torch.full((head.config.layer.vocab_size,), -1, device=head.d2t.device)
+    place = torch.full((len(head.t2d),), -1, device=head.d2t.device)
     place[head.drafted] = torch.arange(len(head.d2t), device=place.device)
     totals, counts = torch.zeros(depth + 1, dtype=torch.float64), 0
     for sample in samples:
@@ -69,7 +70,7 @@ def evaluate(
 
 
 def drafts(
-    head: EagleHead, lesson: Lesson, place: Tensor, depth: int, temperature: float
+    head: EagleHead | MedusaHead, lesson: Lesson, place: Tensor, depth: int, temperature: float
 ) -> tuple[Tensor, Tensor]:
     """Of every whole draft in one text: acceptance at each depth, and weight of coming so far; [depth, drafts].
 

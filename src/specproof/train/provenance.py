@@ -45,11 +45,14 @@ def git_commit() -> str | None:
     )
 
 
+_KINDS = {"eagle3": "EAGLE-3 head", "medusa": "Medusa heads"}
+
+
 def model_card(made: dict[str, Any], size: int) -> str:
     """Markdown: what the head is, how it was made, how good it is, and what it is not."""
     evaluation, settings, data, versions = (made[part] for part in ("evaluation", "settings", "data", "versions"))
     depths = "\n".join(f"| {d} | {a:.3f} |" for d, a in enumerate(evaluation["acceptance_by_depth"], start=1))
-    return f"""# EAGLE-3 head for {made["target"]}
+    return f"""# {_KINDS[settings["method"]]} for {made["target"]}
 
 A draft head for speculative decoding of `{made["target"]}`, in the format of vllm-project/speculators.
 It changes how fast the model writes and not what: every drafted token is verified by the model. It holds no

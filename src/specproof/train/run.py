@@ -11,7 +11,10 @@ from typing import Any
 import torch
 
 from specproof.backends.hf import HFBackend
-from specproof.drafters.eagle.checkpoint import WEIGHTS, save_head
+from specproof.drafters.checkpoint import WEIGHTS
+from specproof.drafters.eagle.checkpoint import save_head
+from specproof.drafters.medusa.checkpoint import save_medusa
+from specproof.drafters.medusa.head import MedusaHead
 from specproof.engine.default_model import HUB_NAME
 from specproof.engine.engine import Engine
 from specproof.engine.loading import end_tokens, load_model, load_tokenizer
@@ -21,7 +24,7 @@ from specproof.train.evaluate import Evaluation, evaluate
 from specproof.train.prompts import built_in_prompts, read_prompts
 from specproof.train.provenance import model_card, provenance
 from specproof.train.settings import TrainSettings
-from specproof.train.start import frequent_tokens, new_head
+from specproof.train.start import frequent_tokens, new_head, new_medusa
 from specproof.train.teacher import Teacher
 from specproof.train.trainer import Trainer
 
@@ -61,8 +64,9 @@ def train(job: Job, settings: TrainSettings, report: Report = lambda *_: None) -
     samples = _texts(job, model, prompts, settings, report)
     learned, held_out = split(samples, settings.held_out, len(prompts))
     drafted = frequent_tokens(learned, settings.draft_vocabulary, model.get_output_embeddings().weight.shape[0])
-    head = new_head(model, _public_name(job.model), drafted, settings)
-    teacher = Teacher(model, head.config.taps, torch.tensor(drafted))
+    new = new_medusa if settings.method == "medusa" else new_head
+    head = new(model, _public_name(job.model), drafted, settings)
+    teacher = Teacher(model, head.taps, torch.tensor(drafted))
     trainer = Trainer(head, teacher, learned, settings)
     about = settings.as_dict() | {"data": data_hash(samples)}
     trainer.resume(job.out / "state", about)
@@ -71,8 +75,12 @@ def train(job: Job, settings: TrainSettings, report: Report = lambda *_: None) -
     data = {"hash": about["data"], "train": len(learned), "held_out": len(held_out)}
     data["prompts"] = "built-in" if job.prompts is None else job.prompts.name
     made = provenance(settings, _public_name(job.model), data, result)
-    head.config = replace(head.config, provenance=made)
-    save_head(head, job.out)
+    if isinstance(head, MedusaHead):
+        head.config = replace(head.config, provenance=made)
+        save_medusa(head, job.out)
+    else:
+        head.config = replace(head.config, provenance=made)
+        save_head(head, job.out)
     card = model_card(made, (job.out / WEIGHTS).stat().st_size)
     (job.out / "README.md").write_text(card, encoding="utf-8")
     return result

@@ -10,6 +10,7 @@ from specproof.errors import SpecproofError, unknown
 
 # Which loss of `losses` a name stands for is said there.
 LOSS_NAMES = ("kl", "tv", "lk_alpha", "lk_lambda")
+METHODS = ("eagle3", "medusa")
 
 
 def _flag(default: Any, text: str) -> Any:
@@ -21,10 +22,11 @@ class TrainSettings:
     """All numbers of a run; the same settings give the same head, up to the arithmetic of the machine.
 
     Attributes:
+        method: the drafter that the head is for.
         samples, max_tokens, temperature, seed: of the texts; see `data`.
         held_out: share of the prompts whose texts are only evaluated on, at least one.
         draft_vocabulary: tokens that the head can draft: the most frequent ones of the texts.
-        depth: unrolled steps of the training-time test.
+        depth: unrolled steps of the training-time test; of Medusa the number of heads.
         loss, eta: see `losses`.
         decay: weight of each further step, as a factor.
         steps, batch: optimiser updates, and texts in each.
@@ -32,6 +34,7 @@ class TrainSettings:
         save_every, evaluate_every: updates between two saved states, and between two evaluations.
     """
 
+    method: str = _flag("eagle3", f"what is trained, one of {', '.join(METHODS)}")
     samples: int = _flag(512, "texts to generate with the target")
     max_tokens: int = _flag(256, "most tokens of each text after its prompt")
     temperature: float = _flag(1.0, "of the texts, and of the evaluation")
@@ -51,6 +54,8 @@ class TrainSettings:
     evaluate_every: int = _flag(250, "updates between evaluations")
 
     def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise unknown("method", self.method, METHODS)
         if self.loss not in LOSS_NAMES:
             raise unknown("loss", self.loss, LOSS_NAMES)
         for name in ("samples", "draft_vocabulary", "depth", "steps", "batch", "save_every", "evaluate_every"):

@@ -10,6 +10,7 @@ import torch
 from transformers import LlamaConfig
 
 from specproof.drafters.eagle.head import EagleHead, HeadConfig, default_taps
+from specproof.drafters.medusa.head import MedusaConfig, MedusaHead
 from specproof.errors import SpecproofError
 from specproof.train.data import Sample
 from specproof.train.settings import TrainSettings
@@ -46,6 +47,28 @@ def new_head(model: Any, name: str, drafted: Sequence[int], settings: TrainSetti
     embedding = model.get_input_embeddings().weight.detach()
     head.embed_tokens.weight = torch.nn.Parameter(embedding.to(head_dtype), requires_grad=False)
     return head
+
+
+def new_medusa(model: Any, name: str, drafted: Sequence[int], settings: TrainSettings) -> MedusaHead:
+    """Heads for a target, in float32 or better: blocks that change nothing, and the target's output rows."""
+    output = model.get_output_embeddings().weight.detach()
+    config = MedusaConfig(
+        width=output.shape[1],
+        vocabulary=output.shape[0],
+        draft_vocabulary=len(drafted),
+        taps=(int(model.config.num_hidden_layers),),
+        heads=settings.depth,
+        target=name,
+        architectures=tuple(model.config.architectures or (type(model).__name__,)),
+    )
+    head = MedusaHead(config).to(torch.float32 if model.dtype in _HALF else model.dtype)
+    head.choose(torch.tensor(drafted))
+    with torch.no_grad():
+        for parameter in head.blocks.parameters():
+            parameter.zero_()
+        for rows in head.lm_heads:
+            rows.get_parameter("weight").copy_(output[list(drafted)])
+    return head.to(model.device)
 
 
 def _config(model: Any, name: str, drafted: int, settings: TrainSettings) -> HeadConfig:

@@ -17,6 +17,7 @@ from torch.optim import AdamW
 from torch.optim.lr_scheduler import OneCycleLR
 
 from specproof.drafters.eagle.head import EagleHead
+from specproof.drafters.medusa.head import MedusaHead
 from specproof.errors import SpecproofError
 from specproof.train.data import Sample
 from specproof.train.losses import LOSSES
@@ -41,7 +42,7 @@ class Trainer:
     """
 
     def __init__(
-        self, head: EagleHead, teacher: Teacher, samples: Sequence[Sample], settings: TrainSettings
+        self, head: EagleHead | MedusaHead, teacher: Teacher, samples: Sequence[Sample], settings: TrainSettings
     ) -> None:
         self.head = head
         self.teacher = teacher
@@ -126,10 +127,12 @@ class Trainer:
         if not states:
             return False
         values = json.loads((states[-1] / "state.json").read_text(encoding="utf-8"))
+        # A setting that is younger than the state had its default.
+        before = TrainSettings().as_dict() | values["about"]
         for name, value in about.items():
-            if values["about"].get(name) != value:
+            if before.get(name) != value:
                 raise SpecproofError(
-                    f"{states[-1]} is of a run with {name} {values['about'].get(name)!r}, not {value!r}: give "
+                    f"{states[-1]} is of a run with {name} {before.get(name)!r}, not {value!r}: give "
                     "another folder, or the same settings"
                 )
         tensors = load_file(states[-1] / "state.safetensors")

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from specproof.drafters.eagle.head import EagleHead
+from specproof.drafters.medusa.head import MedusaHead
 
 
 class _Entries:
@@ -29,19 +30,23 @@ class _Entries:
         return torch.cat(self.keys, 2), torch.cat(self.values, 2)
 
 
-def unroll(head: EagleHead, tokens: Tensor, features: Tensor, depth: int) -> Iterator[Tensor]:
+def unroll(head: EagleHead | MedusaHead, tokens: Tensor, features: Tensor, depth: int) -> Iterator[Tensor]:
     """Logits over the draft vocabulary [B, T - 1 - s, D] of each step s.
 
     Args:
         head: to be trained.
         tokens: [B, T] long, padded on the right.
-        features: [B, T, 3 x width] of the target.
+        features: [B, T, taps x width] of the target.
         depth: number of steps; fewer where the texts are shorter.
 
     Yields:
         of step s: column i is the law of token i + 2 + s, which is the target's row i + 1 + s.
     """
     columns = tokens.shape[1] - 1
+    if isinstance(head, MedusaHead):  # its heads read no words, neither the text's nor their own
+        for step in range(min(depth, columns)):
+            yield head.logits(features[:, : columns - step], step)
+        return
     states = head.fuse(features[:, :-1])
     own = torch.eye(columns, dtype=torch.bool, device=tokens.device)
     seen = own.new_ones(columns, columns).tril()

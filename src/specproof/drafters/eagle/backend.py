@@ -17,6 +17,7 @@ from specproof.backends.kv import KVStore
 from specproof.backends.layout import Layout, lay_out
 from specproof.drafters.eagle.head import EagleHead
 from specproof.drafters.none import empty_draft
+from specproof.drafters.reduced import Shadows, has_features
 from specproof.types import Batch, Draft, Output, TokenSequence
 
 _STATES = 1  # the store's second layer: what the head said, one row an entry
@@ -36,20 +37,20 @@ class EagleBackend:
         self.vocabulary = target.vocabulary
         self.context = min(target.context, int(head.config.layer.max_position_embeddings))
         self.store = KVStore(head.fc.weight.device)
-        self._shadows: dict[TokenSequence, TokenSequence] = {}
+        self._shadows = Shadows(first=1, last=0)
 
     def ready(self, sequence: TokenSequence) -> bool:
         """Whether the target has scored all that the first row needs: every token but the root, at least one."""
-        return 1 < len(sequence.tokens) <= len(self.target.features(sequence)) + 1
+        return has_features(self.target, sequence)
 
     @torch.inference_mode()
     def forward(self, batch: Batch, draft: Draft, start: Sequence[int] | None = None) -> Output:
         """See `Backend.forward`; here a tree grows by one level at a time, and every sequence is `ready`."""
         if not any(start or ()):
             chunk = self.target.chunk
-            while late := [s for s in batch if self.store.missing(self._shadow(s)) > chunk]:
+            while late := [s for s in batch if self.store.missing(self._shadows.of(s)) > chunk]:
                 self._score(late, empty_draft(len(late)), limit=chunk)
-                self.store.keep([self._shadow(sequence) for sequence in late], [()] * len(late))
+                self.store.keep([self._shadows.of(sequence) for sequence in late], [()] * len(late))
         return Output(self._score(batch, draft, start))
 
     @torch.inference_mode()
@@ -59,27 +60,19 @@ class EagleBackend:
         Entries of accepted nodes are dropped all the same: they were made from the head's own states, and the
         next forward makes them anew from the target's features.
         """
-        known = [self._shadows[sequence] for sequence in batch if sequence in self._shadows]
+        known = self._shadows.known(batch)
         self.store.keep(known, [()] * len(known))
 
     @torch.inference_mode()
     def free(self, batch: Batch) -> None:
         """Forget these sequences."""
-        self.store.free([self._shadows.pop(sequence) for sequence in batch if sequence in self._shadows])
-
-    def _shadow(self, sequence: TokenSequence) -> TokenSequence:
-        """The text without its first token, as far as it is committed."""
-        shadow = self._shadows.get(sequence)
-        if shadow is None:
-            shadow = self._shadows[sequence] = TokenSequence([], 0, sequence.params, sequence.seed)
-        shadow.tokens += sequence.tokens[len(shadow.tokens) + 1 :]
-        return shadow
+        self.store.free(self._shadows.forget(batch))
 
     def _score(
         self, batch: Batch, draft: Draft, start: Sequence[int] | None = None, limit: int | None = None
     ) -> Tensor:
         """Logits [B, rows, V] in the order of the batch, of at most `limit` missing tokens."""
-        shadows = [self._shadow(sequence) for sequence in batch]
+        shadows = [self._shadows.of(sequence) for sequence in batch]
         layout = lay_out(self.store, shadows, draft, start, limit=limit)
         self.store.begin(layout.write)
         try:

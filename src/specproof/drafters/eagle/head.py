@@ -22,6 +22,8 @@ from transformers.models.llama.modeling_llama import (
     apply_rotary_pos_emb,
 )
 
+from specproof.drafters.reduced import DraftVocabulary
+
 TAPS = 3  # hidden states of the target that are fused
 
 
@@ -64,7 +66,7 @@ def default_taps(layers: int) -> tuple[int, int, int]:
     return min(2, layers - 1), layers // 2, max(layers - 3, 0)
 
 
-class EagleHead(nn.Module):
+class EagleHead(DraftVocabulary):
     """The module, with the names of the speculators format.
 
     Args:
@@ -74,12 +76,9 @@ class EagleHead(nn.Module):
     2025, EAGLE-3 (2503.01840), section 3.
     """
 
-    d2t: Tensor
-    t2d: Tensor
-
     def __init__(self, config: HeadConfig) -> None:
-        super().__init__()
         layer = config.layer
+        super().__init__(config.draft_vocabulary, layer.vocab_size, config.taps)
         self.config = config
         width = layer.hidden_size
         self.embed_tokens = nn.Embedding(layer.vocab_size, width)
@@ -89,24 +88,10 @@ class EagleHead(nn.Module):
         self.layers = nn.ModuleList([_Layer(layer, config.norm_before_residual)])
         self.norm = LlamaRMSNorm(width, layer.rms_norm_eps)
         self.lm_head = nn.Linear(width, config.draft_vocabulary, bias=False)
-        # An offset, not a token: target token = draft token + d2t.
-        self.register_buffer("d2t", torch.zeros(config.draft_vocabulary, dtype=torch.long))
-        kept = torch.arange(layer.vocab_size) < config.draft_vocabulary
-        self.register_buffer("t2d", kept)
         # Hidden from the module, whose conversion to bfloat16 would round its frequencies; it follows its input's
         # device by itself.
         with torch.device("cpu"):
             self._rotary = (LlamaRotaryEmbedding(layer),)
-
-    @property
-    def drafted(self) -> Tensor:
-        """Target token of each draft token, [D] long."""
-        return torch.arange(len(self.d2t), device=self.d2t.device) + self.d2t
-
-    def choose(self, tokens: Tensor) -> None:
-        """Set the draft vocabulary: [D] long, ascending target tokens."""
-        self.d2t.copy_(tokens - torch.arange(len(tokens)))
-        self.t2d.zero_()[tokens] = True
 
     def fuse(self, features: Tensor) -> Tensor:
         """The target's features [..., 3 x target width] as states of the head's own width."""
@@ -137,10 +122,7 @@ class EagleHead(nn.Module):
 
     def target_logits(self, states: Tensor) -> Tensor:
         """Over the target's vocabulary, [..., V]: minus infinity for what this head cannot draft."""
-        own = self.logits(states)
-        full = own.new_full((*own.shape[:-1], self.config.layer.vocab_size), -torch.inf)
-        full[..., self.drafted] = own
-        return full
+        return self.spread(self.logits(states))
 
 
 class _Layer(nn.Module):

@@ -8,11 +8,25 @@ values is the expected number of accepted nodes, and no tree of that size has mo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Generic, NamedTuple, TypeVar
 
+from specproof.errors import SpecproofError
+
 T = TypeVar("T")
 Children = Callable[[T], Iterator[tuple[float, T]]]
+
+
+@dataclass(frozen=True)
+class BestFirst:
+    """How many nodes a best-first tree has; its depth is what the drafter can say at once."""
+
+    nodes: int = 16
+
+    def __post_init__(self) -> None:
+        if self.nodes < 1:
+            raise SpecproofError(f"a best-first tree of {self.nodes} nodes is not allowed: give a number >= 1")
 
 
 class Found(NamedTuple, Generic[T]):

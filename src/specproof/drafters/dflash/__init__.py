@@ -1,0 +1,1 @@
+"""DFlash: the block-diffusion head, its checkpoints, and the drafter."""

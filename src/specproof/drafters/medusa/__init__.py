@@ -1,0 +1,1 @@
+"""Medusa: the heads, their checkpoints, and the drafter."""

@@ -1,0 +1,52 @@
+"""Shapes by name, as the command line gives them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from specproof.drafters.shapes.best_first import BestFirst
+from specproof.drafters.shapes.expand import Dynamic
+from specproof.drafters.shapes.sequoia import optimal_tree
+from specproof.errors import SpecproofError
+from specproof.tree import Tree
+from specproof.types import Drawn
+
+# The names, for messages and help. "sequoia" without numbers is measured, see `engine.shape`.
+SHAPES = ("chain:N", "dynamic", "best_first", "sequoia", "sequoia:A,B,…")
+
+
+class Shape(NamedTuple):
+    """What a drafter draws, and how."""
+
+    tree: Tree | int | Dynamic | BestFirst
+    drawn: Drawn
+
+
+def named_shape(name: str, nodes: int, depth: int | None = None) -> Shape:
+    """The shape of that name.
+
+    Args:
+        name: "chain:N" of independent tokens; "dynamic" or "best_first" of the likeliest ones; "sequoia:A,B,…",
+            the best static tree where the first, second, … child is accepted that often, without replacement.
+        nodes: most that a step drafts.
+        depth: most in a row, if the drafter has a limit.
+
+    Raises:
+        SpecproofError: no such shape.
+    """
+    kind, _, given = name.partition(":")
+    try:
+        numbers = [float(number) for number in given.split(",")] if given else []
+    except ValueError:
+        kind = ""
+    if kind == "chain" and len(numbers) == 1 and numbers[0].is_integer():
+        return Shape(int(numbers[0]), "iid")
+    if kind == "sequoia" and numbers:
+        tree = optimal_tree(numbers, nodes, depth)
+        return Shape(tree if len(tree) else Tree.chain(1), "without_replacement")
+    if name == "dynamic":
+        usual = Dynamic(nodes=nodes)
+        return Shape(usual if depth is None else Dynamic(min(usual.depth, depth), usual.width, nodes), "point")
+    if name == "best_first":
+        return Shape(BestFirst(nodes), "point")
+    raise SpecproofError(f"unknown shape {name!r}; choose one of: {', '.join(SHAPES)}")

@@ -7,6 +7,7 @@ import torch
 
 from specproof import Engine, SamplingParams, SpecproofError
 from specproof.drafters.eagle3 import Eagle3Drafter
+from specproof.drafters.hybrid import HybridDrafter
 from specproof.engine import default_model
 from specproof.engine.heads import default_drafter
 from specproof.engine.loading import chat_tokens, load_engine, load_model
@@ -114,9 +115,11 @@ def test_a_head_that_comes_with_the_package_is_the_default(model_folder, head_fo
     with pytest.raises(SpecproofError, match=r"no EAGLE-3 head comes with the package for .*: give one"):
         load_engine(model_folder, drafter="eagle3")
     monkeypatch.setattr("specproof.engine.heads.shipped_head", lambda model: Path(head_folder))
-    assert default_drafter(model_folder) == "eagle3"
+    assert default_drafter(model_folder) == "hybrid"
     engine = load_engine(model_folder, dtype="float64")
-    assert isinstance(engine.drafter, Eagle3Drafter)
+    assert isinstance(engine.drafter, HybridDrafter)
+    assert isinstance(engine.drafter.other, Eagle3Drafter)
+    assert engine.generate([[1, 2, 3]], SamplingParams(max_tokens=4, ignore_eos=True))[0].warnings == ()
 
 
 def test_a_head_is_not_translated(model_folder, head_folder):

@@ -58,7 +58,7 @@ class Loaded:
 
 
 def default_drafters(model: str) -> list[str]:
-    """All that need no weights, and those with the head that comes with the package for this model, if one does."""
+    """All that need no weights, and those with the head that comes with the package for this model, if any."""
     return [*WITHOUT_WEIGHTS, *(["eagle3", "hybrid"] if shipped_head(model) is not None else [])]
 
 

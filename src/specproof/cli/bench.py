@@ -47,8 +47,8 @@ def _add_measuring(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--drafter",
         default=None,
-        help="drafters with commas between them, model=FOLDER and eagle3=FOLDER with a folder (default: ngram, "
-        "suffix, early_exit, and eagle3 if a head comes with the model); plain decoding is always there",
+        help="drafters with commas between them, NAME=FOLDER for a draft model or head (default: ngram, "
+        "suffix, early_exit, eagle3 and hybrid if a head comes with the model); plain decoding is always there",
         metavar="NAMES",
     )
     group.add_argument("--no-adaptive", action="store_true", help="draft the full length in every step")

@@ -22,7 +22,8 @@ from specproof.tree import Tree
 from specproof.types import Draft, SamplingParams
 
 # Window, length of the n-grams, and how many of them are verified at once.
-SIZES = ((3, 3, 2), (5, 4, 3), (8, 4, 4))
+SIZES = ((5, 4, 3), (8, 4, 4))
+ROOM = 64  # nodes for which there is always room: texts are cancelled that far before their end
 PROMPTS = (
     "Explain why the sky is blue.",
     "Write a Python function that reverses the words of a sentence.",
@@ -56,6 +57,7 @@ class Lookahead:
         for gram in list(self.pool[tokens[-1]])[-self.verified :]:
             parents += [-1, *range(len(nodes), len(nodes) + len(gram) - 1)]
             nodes += gram
+        assert len(nodes) <= budget[0], "the window needs room behind the text"
         return Draft((Tree(tuple(parents)),), torch.tensor([nodes]), None, "point")
 
     def observe(self, batch, steps, output):
@@ -84,16 +86,24 @@ def main() -> None:
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     target, tokenizer = HFBackend(load_model(args.model)), load_tokenizer(args.model)
-    params = SamplingParams(temperature=0, max_tokens=args.tokens)
+    params = SamplingParams(temperature=0, max_tokens=args.tokens + ROOM, ignore_eos=True)
     prompts = [chat_tokens(tokenizer, text) for text in PROMPTS]
     rows = []
     for name, drafter in (
-        *(("lookahead {} {} {}".format(*size), Lookahead(*size)) for size in SIZES),
         ("ngram", "ngram"),
         ("suffix", "suffix"),
+        *(("lookahead {} {} {}".format(*size), Lookahead(*size)) for size in SIZES),
     ):
-        engine = Engine(target, drafter, "walk", budget=64, max_batch=1, adaptive=False)
-        texts = [result.tokens for result in engine.generate(prompts, params)]
+        engine = Engine(target, drafter, "walk", budget=ROOM, max_batch=1, adaptive=False)
+        texts = []
+        for prompt in prompts:
+            (request,) = engine.requests(prompt, params)
+            engine.add(request)
+            while len(request.sequence.output) < args.tokens:
+                engine.step()
+            engine.cancel(request)
+            assert not request.warnings, request.warnings
+            texts.append(tuple(request.sequence.output[: args.tokens]))
         stats = engine.stats
         row = {"drafter": name, "tokens_per_forward": stats.tokens_per_forward, "texts": hash(tuple(texts))}
         rows.append(row | {"columns": 1 + stats.drafted / stats.steps})

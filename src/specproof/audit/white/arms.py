@@ -215,8 +215,8 @@ def repeated(text: tuple[int, ...], before: list[tuple[tuple[int, ...], float]],
     """
     if not before:
         return 0.0
-    equal = sum(np.exp(-logarithm) for other, logarithm in before if other == text)
-    return float(np.log1p(share * (equal / len(before) - 1)))
+    equal = [np.log(share / len(before)) - logarithm for other, logarithm in before if other == text]
+    return float(np.logaddexp.reduce([np.log1p(-share), *equal]))
 
 
 def _blend(ratio: Floats, share: float) -> Floats:

@@ -91,7 +91,7 @@ def _apart(places: list[float]) -> list[float]:
         moved[after] = max(moved[after], moved[before] + LEAST_APART)
     over = max(0.0, max(moved, default=0.0) - (HEIGHT - BOTTOM))
     if over:
-        limit = HEIGHT - BOTTOM
+        limit: float = HEIGHT - BOTTOM
         for at in reversed(order):
             moved[at] = min(moved[at], limit)
             limit = moved[at] - LEAST_APART

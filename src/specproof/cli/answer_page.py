@@ -14,7 +14,7 @@ from specproof.cli.style import document, legend
 WORDS = (
     "Each token is bet on before it is known, by the law that it should have. If it has it, the game is fair, and "
     "the capital ever reaches the line with a probability of no more than this test's part of the rate of false "
-    "alarms, however often one looks. A capital that only falls is what a correct engine looks like."
+    "alarms, however often one looks. A correct engine's capital wanders below it and mostly falls."
 )
 PANEL_WORDS = (
     "Some prefixes are repeated with a seed of its own each time. Bars are the shares of the tokens that came out "

@@ -101,11 +101,13 @@ def _apart(places: list[float]) -> list[float]:
 def panel(key: int, bars: Bars) -> str:
     """Shares as bars, probabilities as outlines, and the spread that chance gives a share."""
     width, height = NAMES + PLOT + FIGURES, 6 + ROW * len(bars.names)
-    scale = PLOT / max([*bars.target, *bars.observed, 1e-9]) / 1.08
+    spreads = [math.sqrt(target * (1 - target) / max(1, bars.samples)) for target in bars.target]
+    ends = [target + spread for target, spread in zip(bars.target, spreads, strict=True)]
+    scale = PLOT / max([*ends, *bars.observed, 1e-9]) / 1.03
     parts = []
     for i, (name, target, observed) in enumerate(zip(bars.names, bars.target, bars.observed, strict=True)):
         top = 4 + i * ROW
-        spread = math.sqrt(target * (1 - target) / max(1, bars.samples))
+        spread = spreads[i]
         middle = n(top + BAR / 2 + 2)
         low, high = n(NAMES + max(0.0, target - spread) * scale), n(NAMES + (target + spread) * scale)
         shown = svg.fit(name or "(nothing)", 15)

@@ -80,6 +80,7 @@ svg text.t0 { font-weight: 650; }
 .t4 { --track: #c0396f; } .t5 { --track: #2f7fd0; } .t6 { --track: #a3851a; }
 .t7, .t8, .t9 { --track: var(--muted); }
 line.spread { stroke: var(--ink); stroke-width: 1.2; opacity: .75; }
+.note + .legend { margin-top: 10px; }
 .prefixes { display: grid; grid-template-columns: repeat(auto-fit, minmax(430px, 1fr)); gap: 14px;
   margin: 14px 0 0; }
 .prefixes .card { margin: 0; padding: 14px 16px; }

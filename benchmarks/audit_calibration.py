@@ -166,7 +166,7 @@ def power(rows: Rows, runs: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=2000, help="correct runs (default 2000)")
-    parser.add_argument("--tokens", type=int, default=300, help="tokens of a correct run (default 300)")
+    parser.add_argument("--tokens", type=int, default=200, help="tokens of a correct run (default 200)")
     parser.add_argument("--faulty", type=int, default=40, help="runs of each fault (default 40)")
     parser.add_argument("--only", choices=("alarms", "faults", "engines"), help="one of the three parts")
     args = parser.parse_args()

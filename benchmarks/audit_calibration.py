@@ -161,7 +161,7 @@ def power(rows: Rows, runs: int) -> None:
                 draws = f"{size:,.0f}"
                 by_panel = f"{found_by_panel(rows, fault, runs // 2, size):.0%}" if size < MOST / 3 else "-"
             print(
-                f"| {fault.name} | {each.tv:.3f} | {each.n95:,.0f} | {share} | {each.detectable:.3f} | {draws} "
+                f"| {fault.name.replace(chr(124), chr(92) + chr(124))} | {each.tv:.3f} | {each.n95:,.0f} | {share} | {each.detectable:.3f} | {draws} "
                 f"| {by_panel} |",
                 flush=True,
             )

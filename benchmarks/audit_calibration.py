@@ -153,6 +153,7 @@ def power(rows: Rows, runs: int) -> None:
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for fault in FAMILIES:
         if (each := predicted.get(fault.name)) is not None:
+            name = fault.name.replace("|", "\\|")  # in a table
             share = f"{found(rows, fault, runs, each.n95):.0%}" if each.n95 < MOST else "-"
             draws, by_panel = "-", "-"
             if (panel := panels.get(fault.name)) is not None:
@@ -161,7 +162,7 @@ def power(rows: Rows, runs: int) -> None:
                 draws = f"{size:,.0f}"
                 by_panel = f"{found_by_panel(rows, fault, runs // 2, size):.0%}" if size < MOST / 3 else "-"
             print(
-                f"| {fault.name.replace(chr(124), chr(92) + chr(124))} | {each.tv:.3f} | {each.n95:,.0f} | {share} | {each.detectable:.3f} | {draws} "
+                f"| {name} | {each.tv:.3f} | {each.n95:,.0f} | {share} | {each.detectable:.3f} | {draws} "
                 f"| {by_panel} |",
                 flush=True,
             )

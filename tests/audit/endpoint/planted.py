@@ -154,7 +154,7 @@ async def _serve(server, reader, writer):
             body = json.loads(await reader.readexactly(length)) if length else {}
             await _reply(server, writer, method, path, body)
             await writer.drain()
-    except (_Dead, ConnectionError, asyncio.IncompleteReadError):
+    except (_Dead, ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
         pass
     finally:
         writer.close()

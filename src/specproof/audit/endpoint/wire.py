@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 Json = dict[str, Any]
@@ -53,7 +53,7 @@ class Answer:
 
     def dumped(self) -> str:
         """As JSON, for keeping."""
-        return json.dumps(asdict(self))
+        return json.dumps(vars(self) | {"rows": [vars(row) for row in self.rows]})
 
     @staticmethod
     def loaded(text: str) -> Answer:

@@ -9,12 +9,12 @@ from functools import lru_cache
 
 import numpy as np
 
-WORDS = "abcdefgh"
+WORDS = ("<end>", "a", "b", "c", "d", "e", "f", "g")
 NODES = 3
 
 
 @lru_cache(maxsize=4)
-def table(seed=0, size=len(WORDS)):
+def table(seed=0, size=8):
     """Rows of a target and of its draft after the last two tokens."""
     rng = np.random.default_rng(seed)
     target = rng.dirichlet(np.full(size, 0.7), size=(size, size)) + 1e-3
@@ -33,11 +33,11 @@ class Server:
     """How it behaves.
 
     Attributes:
-        rows: target row and draft row after tokens.
+        rows: target row and draft row after tokens, as a function.
         fault: name of a planted fault; empty for none.
         tells: "answer" or "metrics" for where drafts are told of; empty for nowhere.
-        laws: whether log-probabilities are given.
-        strict: unknown fields are refused.
+        laws, ids: whether log-probabilities, and numbers of tokens, are given to those who ask.
+        strict: fields beyond the plain ones are refused.
         failures: by number of the request from 1 on, what goes wrong with it.
         dies: number of the request at which everything ends.
     """
@@ -46,6 +46,7 @@ class Server:
     fault: str = ""
     tells: str = "answer"
     laws: bool = False
+    strict: bool = False
     ids: bool = False
     failures: dict = field(default_factory=dict)
     dies: int = 0
@@ -58,6 +59,8 @@ class Server:
         """Tokens with their raw rows, drafted and accepted."""
         on = body.get("speculation", {}).get("enabled", True) or self.fault == "switch ignored"
         seed = body.get("seed")
+        if seed is None:
+            seed = self.requests
         if self.fault == "seed shared" and on:
             seed = sum(prompt)
         rng = np.random.default_rng(seed)
@@ -112,14 +115,14 @@ class Server:
             prompt = [WORDS.index(word) for word in prompt.split()]
         tokens, drafted, accepted = self.text(tuple(prompt), body)
         self.drafted, self.accepted = self.drafted + drafted, self.accepted + accepted
-        names = [" " + WORDS[token] for token in tokens]
-        choice = {"index": 0, "text": "".join(names), "finish_reason": "length", "logprobs": None}
+        names = [WORDS[token] for token in tokens]
+        choice = {"index": 0, "text": " ".join(names), "finish_reason": "length", "logprobs": None}
         if self.laws and body.get("logprobs"):
             tops, own = [], []
             for at, token in enumerate(tokens):
                 logs = np.log(self.rows((*prompt, *tokens[:at]))[0])
                 likely = np.argsort(-logs)[: body["logprobs"]]
-                tops.append({" " + WORDS[each]: float(logs[each]) for each in likely})
+                tops.append({WORDS[each]: float(logs[each]) for each in likely})
                 own.append(float(logs[token]))
             choice["logprobs"] = {"tokens": names, "token_logprobs": own, "top_logprobs": tops}
         if self.ids and body.get("return_token_ids"):
@@ -137,6 +140,9 @@ class Server:
             f'vllm:spec_decode_num_draft_tokens_total{{engine="0"}} {self.drafted}.0\n'
             f'vllm:spec_decode_num_accepted_tokens_total{{engine="0"}} {self.accepted}.0\n'
         )
+
+
+_KNOWN = {"model", "prompt", "max_tokens", "temperature", "top_p", "min_p", "speculation"}
 
 
 class _Dead(Exception):
@@ -180,6 +186,8 @@ async def _reply(server, writer, method, path, body):
     if failure == "hang up":
         raise _Dead
     server.asked.append(body)
+    if server.strict and (unknown := body.keys() - _KNOWN):
+        return _write(writer, 400, json.dumps({"error": {"message": f"unknown fields {sorted(unknown)}"}}))
     whole = server.answer(body)
     if not body.get("stream"):
         return _write(writer, 200, json.dumps(whole))

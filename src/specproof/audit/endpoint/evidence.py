@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 import numpy as np
 
+from specproof.audit.answer import Bars, Track
 from specproof.audit.endpoint.ask import Granted
 from specproof.audit.endpoint.drift import Drift
-from specproof.audit.endpoint.families import named, predictions
+from specproof.audit.endpoint.families import ONE_SEED, named, predictions
 from specproof.audit.endpoint.greedy import Gaps, Repeats, parting_gap
 from specproof.audit.endpoint.known import Known, Rows
 from specproof.audit.endpoint.permuted import Prompt, permutation_test
@@ -25,6 +26,7 @@ from specproof.audit.white.planner import Prediction
 
 # Texts on which reported laws are compared with those of a model here.
 _LEDGER_TEXTS = 4
+_MOST_BARS = 12
 # Below so many equal texts after each prompt nothing is said of randomness.
 _FEWEST_EQUAL = 8
 
@@ -51,6 +53,7 @@ class Gathered:
         self._units: dict[str, dict[int, list[Units]]] = {arm: defaultdict(list) for arm in ARMS}
         self._wager, self._looks = Wager(), list[Look]()
         self._steady, self._drift = Drift(), Drift()
+        self._history: list[tuple[int, tuple[float, float]]] = []
         self._gaps, self._repeats = {arm: Gaps() for arm in ARMS}, Repeats()
 
     def round(self, off: Numbered, on: Numbered, number: int) -> None:
@@ -64,6 +67,7 @@ class Gathered:
                 self._take(arm, prompt, answer)
         if off and not self.greedy:
             self._compare(off, on, number)
+        self._history.append((self.tokens, (self._wager.log_e, self._known.sides[ON].evidence.log_e)))
 
     def _take(self, arm: str, prompt: int, answer: Answer) -> None:
         assert self._known is not None
@@ -163,6 +167,8 @@ class Gathered:
             repeated=self._repeats.prompts,
             frozen=self._frozen(),
             remarks=remarks,
+            tracks=self._tracks() if whole else (),
+            bars=self._bars() if whole else (),
             predictions=self._predictions() if whole else (),
         )
 
@@ -176,7 +182,7 @@ class Gathered:
             tv, fault = best_fit(evidence, self._known.planner)
             return fault, tv
         tables = self._tables()
-        fault, size = named(tables)
+        fault, size = (ONE_SEED, None) if self._one_seed() else named(tables)
         if size is None:
             size = permutation_test(tables, self.plan.alpha, self.plan.seed).tv
         return fault, size
@@ -190,6 +196,33 @@ class Gathered:
             spread = max(spread, off.worst / margin_for(1.0) * (1 + 1e-9))
         found = {arm: self._gaps[arm].judged(spread) for arm in ARMS}
         return {arm: ties for arm, ties in found.items() if ties is not None}
+
+    def _tracks(self) -> tuple[Track, ...]:
+        """Capital after each round; rows are known, or both arms are compared."""
+        at = tuple(tokens for tokens, _ in self._history)
+        if self.greedy or not at:
+            return ()
+        names = ("both arms", f"on {self.rows.words}")
+        columns = list(zip(*(logs for _, logs in self._history), strict=True))
+        return tuple(Track(n, at, c) for n, c in zip(names, columns, strict=True) if any(c))
+
+    def _bars(self) -> tuple[Bars, ...]:
+        """First units of both arms, the likeliest of each prompt."""
+        found = []
+        for prompt, off in sorted(self._units[OFF].items()):
+            laws = [Counter(text[0] for text in texts) for texts in (off, self._units[ON][prompt])]
+            names = [unit for unit, _ in (laws[0] + laws[1]).most_common(_MOST_BARS)]
+            without, with_it = (tuple(law[name] / law.total() for name in names) for law in laws)
+            found.append(Bars(f"prompt {prompt + 1}", tuple(names), without, with_it, laws[1].total()))
+        return tuple(found)
+
+    def _one_seed(self) -> bool:
+        """Whether one text of each prompt fills half of its texts with speculation, and none does without."""
+        shares = {
+            arm: [Counter(texts).most_common(1)[0][1] / len(texts) for texts in self._units[arm].values()]
+            for arm in ARMS
+        }
+        return min(shares[ON], default=0) >= 0.5 > max(shares[OFF], default=1)
 
     def _frozen(self) -> bool:
         texts = self._units[OFF].values()

@@ -19,6 +19,7 @@ from specproof.audit.white.faults import Fault
 from specproof.audit.white.planner import FAMILIES, Prediction, noncentrality
 
 ANY = "any difference"
+ONE_SEED = "the same text again and again, as if many requests had one seed"
 GREEDY = "always the likeliest"
 KNOWN: tuple[Fault, ...] = (
     *(fault for fault in FAMILIES if not fault.needs_draft),

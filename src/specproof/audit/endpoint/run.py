@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import platform
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
-from importlib.metadata import version
 from typing import Any
 
-from specproof import __version__
 from specproof.audit.endpoint.ask import Endpoint, Granted, body_of, check_params, for_arm, probe
 from specproof.audit.endpoint.client import Client, Interrupted, Job, Manners
 from specproof.audit.endpoint.evidence import Gathered
@@ -198,9 +195,8 @@ def audit_endpoint(
             )
             return _judged(audit, runner, described, replay)
         except Interrupted as error:
-            raise Interrupted(
-                f"{error}; {store.size} answers are kept in {store.path}: the same command goes on"
-            ) from error
+            kept = f"; {store.size} answers are kept in {store.path}: the same command goes on from there"
+            raise Interrupted(f"{error}{kept if store.size else ''}") from error
         finally:
             runner.run(client.close())
 
@@ -225,11 +221,10 @@ def _judged(audit: EndpointAudit, runner: asyncio.Runner, described: str, replay
         fault, tv = gathered.fit(seen.bets is not None and seen.bets.beyond_rounding(plan.bets.barrier))
         seen = replace(seen, fault=fault, tv=tv)
     verdict, reason = decide(seen, plan)
-    versions = {"specproof": __version__, "python": platform.python_version(), "httpx": version("httpx")}
     return EndpointResult(
         verdict=verdict,
         reason=reason,
-        setting=audit.setting() | {"versions": versions},
+        setting=audit.setting(),
         plan=plan,
         digest=described,
         seen=seen,

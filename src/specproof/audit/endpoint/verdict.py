@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from specproof.audit.answer import Bars, Track, Verdict
 from specproof.audit.endpoint.families import ANY
 from specproof.audit.endpoint.permuted import Permuted
 from specproof.audit.endpoint.plan import EndpointPlan
 from specproof.audit.white.ledger import ROUNDING, Ledger
 from specproof.audit.white.near_tie import NearTies
 from specproof.audit.white.planner import Prediction
-from specproof.audit.white.verdict import Arms, Verdict
+from specproof.audit.white.verdict import Arms
 
 
 class Drafted(NamedTuple):
@@ -51,6 +52,7 @@ class Seen:
         fault, tv: the best fit, after a conviction.
         predictions: what known faults would have meant.
         remarks: what the report should say beside.
+        tracks, bars: capital over tokens, and first tokens of both arms, for pictures.
     """
 
     greedy: bool
@@ -77,6 +79,8 @@ class Seen:
     tv: float | None = None
     predictions: tuple[Prediction, ...] = ()
     remarks: tuple[str, ...] = ()
+    tracks: tuple[Track, ...] = ()
+    bars: tuple[Bars, ...] = ()
 
     @property
     def ignored(self) -> bool:

@@ -13,7 +13,7 @@ def audit(capsys, model_folder, draft_folder):
 
     def run(*argv):
         models = ["--model", model_folder, "--prompt", "a b c", "--prompt", "d e", "--max-tokens", 16]
-        sizes = ["--tokens", 400, "--detect", 0.3, "--seed", 1]
+        sizes = ["--tokens", 400, "--detect", 0.3, "--seed", 1, "--prefixes", 3, "--draws", 16]
         code = main(["audit", "engine", *map(str, [*models, *sizes, *argv])])
         captured = capsys.readouterr()
         return code, captured.out, captured.err
@@ -41,7 +41,8 @@ def test_a_lossy_rule_is_convicted(audit):
     assert document["pvalue"] <= 1e-3
     assert document["tv"] > 0.02
     assert document["samples"] < 3000
-    assert document["findings"]["predictions"]
+    assert document["families"]
+    assert document["panel"][0]["samples"] == 16
     assert document["plan"]["alpha"] == 1e-3
 
 

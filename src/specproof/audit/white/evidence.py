@@ -92,6 +92,7 @@ class Evidence:
         tokens: how many were played.
         log_e, highest: logarithm of the capital now, and at its highest after any token.
         forbidden: tokens that had no target mass; one is proof.
+        history: after each portion: tokens so far, logarithm of the capital, and of each arm's on all emissions.
     """
 
     mixture: Mixture = field(default_factory=Mixture)
@@ -99,6 +100,7 @@ class Evidence:
     log_e: float = 0.0
     highest: float = 0.0
     forbidden: int = 0
+    history: list[tuple[int, float, tuple[float, ...]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         arms, self._serial_arm = self.mixture.arms, Serial()
@@ -133,6 +135,7 @@ class Evidence:
         path = np.where(np.cumsum(missing) + (self.forbidden - missing.sum()) > 0, np.inf, path)
         self.tokens += len(emissions)
         self._note(path)
+        self.history.append((self.tokens, self.log_e, tuple(float(each[-1]) for each in stacked[: len(steps)])))
         return path
 
     def play_repeat(self, log_e: float) -> None:

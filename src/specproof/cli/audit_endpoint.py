@@ -34,7 +34,8 @@ def add_parser(kinds: Any) -> None:
         description="Ask a server for many texts with speculation and as many without, and test whether both "
         "have one law; where log-probabilities are told, or with a copy of the model, every token is tested "
         "against its law as well. A lossless server is called biased at most at rate --alpha, however often one "
-        "looks. Every answer is kept on disk as it arrives; a stopped audit goes on with the same command. " + EXIT_CODES,
+        "looks. Every answer is kept on disk as it arrives; a stopped audit goes on with the same command. "
+        + EXIT_CODES,
         allow_abbrev=False,
         conflict_handler="resolve",
     )

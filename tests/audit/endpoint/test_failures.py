@@ -32,7 +32,9 @@ def audit(base, path, manners=QUICK, *, stream=False, plan=PLAN, tell=None):
 
 def kept(path):
     with sqlite3.connect(path) as file:
-        return file.execute("SELECT arm, number, prompt, seed, answer FROM answers ORDER BY arm, number").fetchall()
+        return file.execute(
+            "SELECT arm, number, prompt, seed, answer FROM answers ORDER BY arm, number"
+        ).fetchall()
 
 
 @pytest.fixture(scope="module")

@@ -176,7 +176,12 @@ def test_the_plan_is_announced_before_the_first_text(tmp_path):
         store = Store(tmp_path / "answers.sqlite")
         plan = replace(PLAN, draws=2, round=2)
         result = audit_endpoint(
-            Endpoint(base, ON, OFF), PROMPTS, PLAIN, plan, store, announce=lambda line: told.append((line, store.size))
+            Endpoint(base, ON, OFF),
+            PROMPTS,
+            PLAIN,
+            plan,
+            store,
+            announce=lambda line: told.append((line, store.size)),
         )
         store.close()
     (line, kept), *rest = told

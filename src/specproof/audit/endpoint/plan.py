@@ -74,7 +74,7 @@ class EndpointPlan:
     @property
     def bets(self) -> Plan:
         """The part of alpha that bets on known rows have, as their own plan."""
-        return Plan(self.alpha * ROWS, length=self.length, detect=self.detect, seed=self.seed)
+        return Plan(self.alpha * ROWS, length=self.length, detect=self.detect, seed=self.seed, draws=0)
 
     @property
     def wager(self) -> float:

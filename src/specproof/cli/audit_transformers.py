@@ -23,9 +23,9 @@ def add_parser(kinds: Any) -> None:
     parser = kinds.add_parser(
         "transformers",
         help="transformers' own generate, however it speculates",
-        description="Run transformers' generate with speculation and without, score every token again from the text "
-        "alone, and test it against the model's own law, in running text and after repeated prefixes. A lossless "
-        "one is called biased at most at rate --alpha. " + EXIT_CODES,
+        description="Run transformers' generate with speculation and without, score every token again from the "
+        "text alone, and test it against the model's own law, in running text and after repeated prefixes. A "
+        "lossless one is called biased at most at rate --alpha. " + EXIT_CODES,
         allow_abbrev=False,
         conflict_handler="resolve",
     )

@@ -18,7 +18,7 @@ def table(seed=0, size=8):
     """Rows of a target and of its draft after the last two tokens."""
     rng = np.random.default_rng(seed)
     target = rng.dirichlet(np.full(size, 0.7), size=(size, size)) + 1e-3
-    draft = target * np.exp(0.8 * rng.normal(size=target.shape))
+    draft = target * np.exp(1.6 * rng.normal(size=target.shape))
     return tuple(rows / rows.sum(-1, keepdims=True) for rows in (target, draft))
 
 

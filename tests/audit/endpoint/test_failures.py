@@ -1,4 +1,4 @@
-"""A server that fails in the middle: nothing is lost, nothing is asked for twice, and one line says what happened."""
+"""A server that fails half-way: nothing is lost, nothing is asked for twice, and one line says what failed."""
 
 import sqlite3
 from dataclasses import replace

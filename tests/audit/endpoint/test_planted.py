@@ -17,7 +17,7 @@ from specproof.params import SamplingParams
 PROMPTS = ("a b", "c d")
 PLAIN = SamplingParams()
 GREEDY = SamplingParams(temperature=0)
-PLAN = EndpointPlan(alpha=1e-4, draws=128, length=5, round=32, detect=0.35)
+PLAN = EndpointPlan(alpha=1e-4, draws=128, length=4, round=32, detect=0.35)
 SHORT = replace(PLAN, draws=3, round=3, length=10)
 ON, OFF = ({"speculation": {"enabled": enabled}} for enabled in (True, False))
 
@@ -41,7 +41,7 @@ def test_a_clean_server_is_lossless(tmp_path):
     assert result.exit_code == 0
     assert result.tv is None
     assert 0.2 < result.power <= PLAN.detect
-    assert 0.4 < result.answer().acceptance < 0.8
+    assert 0.2 < result.answer().acceptance < 0.8
     assert result.seen.rows == "the laws that the server reports"
     assert sum(check.level for check in result.checks) <= PLAN.alpha * (1 + 1e-12)
 

@@ -14,7 +14,7 @@ class Watched:
 
     Attributes:
         drafted, accepted: tokens that candidate generators gave, and how many of them were kept.
-        forwards, wide: of the model during one text, and the rows in them beyond one each; the first is the prompt's.
+        forwards, wide: of the model during one text, and rows in them beyond one each; the first is the prompt's.
         generators: how many candidate generators were made.
     """
 

@@ -47,7 +47,8 @@ def early_exit(model: Any, layers: int) -> Way:
     """
     if not 1 <= layers < model.config.num_hidden_layers:
         raise SpecproofError(
-            f"--early-exit {layers} is not allowed: the model has {model.config.num_hidden_layers} layers, give fewer"
+            f"--early-exit {layers} is not allowed: the model has {model.config.num_hidden_layers} layers, "
+            "give fewer"
         )
     plain = _by_model(model)
 

@@ -51,6 +51,7 @@ class Server:
     failures: dict = field(default_factory=dict)
     dies: int = 0
     asked: list = field(default_factory=list)
+    keys: set = field(default_factory=set)
     requests: int = 0
     drafted: int = 0
     accepted: int = 0
@@ -153,12 +154,13 @@ async def _serve(server, reader, writer):
     try:
         while line := await reader.readline():
             method, path, _ = line.decode().split()
-            length = 0
+            length, key = 0, ""
             while (header := await reader.readline()) not in (b"\r\n", b""):
                 name, _, value = header.decode().partition(":")
                 length = int(value) if name.lower() == "content-length" else length
+                key = value.strip() if name.lower() == "authorization" else key
             body = json.loads(await reader.readexactly(length)) if length else {}
-            await _reply(server, writer, method, path, body)
+            await _reply(server, writer, (method, path, key), body)
             await writer.drain()
     except (_Dead, ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
         pass
@@ -166,12 +168,14 @@ async def _serve(server, reader, writer):
         writer.close()
 
 
-async def _reply(server, writer, method, path, body):
+async def _reply(server, writer, head, body):
+    method, path, key = head
     if method == "GET":
         found = {"data": [{"id": "tiny"}]} if path.endswith("/models") else None
         status, text = (200, json.dumps(found)) if found else server.metrics()
         return _write(writer, status, text)
     server.requests += 1
+    server.keys.add(key)
     if server.dies and server.requests >= server.dies:
         raise _Dead
     failure = server.failures.get(server.requests)

@@ -17,8 +17,8 @@ from specproof.params import SamplingParams
 PROMPTS = ("a b", "c d")
 PLAN = EndpointPlan(draws=8, round=8, length=4)
 ON, OFF = ({"speculation": {"enabled": enabled}} for enabled in (True, False))
-QUICK = Manners(concurrency=4, timeout=0.5, retries=3, backoff=0.01)
-TEXTS = 2 * 2 * PLAN.draws  # prompts, arms
+QUICK = Manners(concurrency=4, timeout=8, retries=3, backoff=0.01)
+TEXTS = 2 * 2 * PLAN.draws  # prompts, arms; failures begin before the first of them
 
 
 def audit(base, path, manners=QUICK, *, stream=False, plan=PLAN, tell=None):
@@ -64,15 +64,16 @@ PASSING = {
 def test_what_passes_leaves_no_trace(tmp_path, untroubled, name):
     failure, stream = PASSING[name]
     server = Server(failures=dict.fromkeys((2, 12, 13, 30), failure))
+    manners = replace(QUICK, timeout=2) if failure == "stall" else QUICK
     with serving(server) as base:
-        audit(base, tmp_path / "answers.sqlite", stream=stream)
+        audit(base, tmp_path / "answers.sqlite", manners, stream=stream)
     assert kept(tmp_path / "answers.sqlite") == untroubled
 
 
 LASTING = {
     500: "status 500 (planted)",
     429: "status 429 (planted)",
-    "stall": "no sign of life for 0.5 s",
+    "stall": "no sign of life for 2 s",
     "hang up": "a broken connection",
     "other json": "an answer without choices",
     "no json": "not JSON: '<html>planted</html>'",
@@ -86,7 +87,7 @@ def test_what_lasts_is_told_in_one_line_and_gone_on_with(tmp_path, untroubled, f
     server = Server(failures=dict.fromkeys(range(20, 200), failure))
     with serving(server) as base:
         with pytest.raises(Interrupted) as caught:
-            audit(base, path, replace(QUICK, retries=1, timeout=0.5))
+            audit(base, path, replace(QUICK, retries=1, timeout=2 if failure == "stall" else 8))
         line = str(caught.value)
         assert "\n" not in line
         assert LASTING[failure] in line

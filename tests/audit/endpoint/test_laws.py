@@ -57,15 +57,18 @@ def test_capital_grows_where_laws_differ():
     assert wager.highest > np.log(1e6)
 
 
+END = "\x00end length"
+
+
 def sample(rng, law, count):
-    return [(str(x), str(y)) for x, y in zip(rng.choice(4, count, p=law), rng.choice(2, count), strict=True)]
+    return [(str(x), str(y), END) for x, y in zip(rng.choice(4, count, p=law), rng.choice(2, count), strict=True)]
 
 
 def test_g_is_that_of_the_table():
     rng = np.random.default_rng(1)
-    on, off = ([(unit,) for unit in rng.choice(list("abc"), 100, p=(0.5, 0.3, 0.2))] for _ in range(2))
+    on, off = ([(unit, END) for unit in rng.choice(list("abc"), 100, p=(0.5, 0.3, 0.2))] for _ in range(2))
     prompt = Prompt.of(on, off)
-    counts = [[sum(text == (unit,) for text in arm) for unit in "abc"] for arm in (on, off)]
+    counts = [[sum(text == (unit, END) for text in arm) for unit in "abc"] for arm in (on, off)]
     expected = chi2_contingency(counts, correction=False, lambda_="log-likelihood")
     assert prompt.statistics(prompt.labels[None])[0][0] == pytest.approx(expected.statistic)
     assert prompt.freedom == expected.dof
@@ -121,8 +124,10 @@ def test_bets_on_what_is_told_have_mean_1(told):
             continue
         rng = np.random.default_rng(0)
         each = [arm.log_e(coarse.emissions(answer_of(x, law, told), told, rng))[0] for x in range(len(law))]
-        # The floor under the rest, for servers that round, moves the mean by as much.
-        assert law @ np.exp(np.array(each)) == pytest.approx(np.ones(len(arm.bets)), abs=2e-5)
+        mean = law @ np.exp(np.array(each))
+        # The floor under the rest, for servers that round, costs a little where there is no rest.
+        assert (mean <= 1 + 2e-5).all()
+        assert (mean >= (0.998 if told == len(law) else 1 - 2e-5)).all()
 
 
 def test_cells_do_not_depend_on_the_token():

@@ -84,14 +84,11 @@ class EndpointAudit:
 
     async def begin(self) -> str:
         """Find out what the server grants, fix the plan, and return its hash; what was noted before stands."""
-        found = self.store.recall("granted")
-        names = self.store.recall("names")
-        if found is None:
-            names = [self.endpoint.name or (await self.client.models(self.endpoint.base))[0]]
-            other = self.endpoint.reference
-            names.append(
-                "" if other is None else self.endpoint.reference_name or (await self.client.models(other))[0]
-            )
+        found, known = self.store.recall("granted"), self.store.recall("names") or ["", ""]
+        names = [self.endpoint.name or known[0], self.endpoint.reference_name or known[1]]
+        for at, base in enumerate((self.endpoint.base, self.endpoint.reference)):
+            if base is not None and not names[at]:
+                names[at] = (await self.client.models(base))[0]
         self.endpoint = replace(self.endpoint, name=names[0], reference_name=names[1])
         if found is None:
             granted = await probe(self.client, self.endpoint, self.params, self.sent(0), self.arms)
@@ -192,6 +189,7 @@ def audit_endpoint(
             described = runner.run(audit.begin())
             (announce or quiet)(
                 f"plan {described}: up to {audit.most} texts of {plan.length} tokens an arm, alpha {plan.alpha:g}"
+                + (f"; {store.size} answers are kept already" if store.size else "")
             )
             return _judged(audit, runner, described, replay)
         except Interrupted as error:

@@ -111,7 +111,7 @@ def convicted(seen: Seen, plan: EndpointPlan) -> bool:
 
 def decide(seen: Seen, plan: EndpointPlan) -> tuple[Verdict, str]:
     """The verdict, and its reason in words."""
-    if seen.ignored and not (seen.bets is not None and convicted(seen, plan)):
+    if seen.ignored and not convicted(seen, plan):
         assert seen.control_drafts is not None
         return Verdict.NOT_EXERCISED, (
             f"{seen.control_drafts.drafted} tokens were drafted without speculation, too: the switch (--off) does "

@@ -50,7 +50,7 @@ def test_a_biased_server_is_1(capsys):
 
 
 def test_a_server_that_stops_is_3_in_one_line(capsys):
-    with serving(Server(failures=dict.fromkeys(range(12, 99), 500))) as base:
+    with serving(Server(failures=dict.fromkeys(range(16, 99), 500))) as base:
         assert run(base) == 3
     *_, last = capsys.readouterr().err.strip().splitlines()
     assert "failed 1 times, at last with status 500 (planted)" in last

@@ -1,6 +1,7 @@
 """A server that fails half-way: nothing is lost, nothing is asked for twice, and one line says what failed."""
 
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -31,7 +32,7 @@ def audit(base, path, manners=QUICK, *, stream=False, plan=PLAN, tell=None):
 
 
 def kept(path):
-    with sqlite3.connect(path) as file:
+    with closing(sqlite3.connect(path)) as file:
         return file.execute(
             "SELECT arm, number, prompt, seed, answer FROM answers ORDER BY arm, number"
         ).fetchall()

@@ -6,7 +6,7 @@ from functools import lru_cache
 import numpy as np
 import pytest
 import torch
-from planted import Server, serving
+from planted import Server
 from test_planted import GREEDY, PLAN, SHORT, audit
 
 from specproof.audit.answer import Verdict

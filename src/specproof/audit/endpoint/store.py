@@ -45,7 +45,9 @@ class Store:
             self._file.executescript(_TABLES)
             self.size: int = self._file.execute("SELECT count(*) FROM answers").fetchone()[0]
         except sqlite3.Error as error:
-            raise SpecproofError(f"--samples {path}: {error}; name a file in an existing folder") from error
+            raise SpecproofError(
+                f"--samples {path}: {error}; name a file in an existing folder that no other audit writes to"
+            ) from error
 
     def close(self) -> None:
         """Close the file."""

@@ -112,6 +112,8 @@ class GenerateAudit:
                 ids, attention_mask=torch.ones_like(ids), **_arguments(params, self.ends), **options
             )
         tokens = made if isinstance(made, torch.Tensor) else made.sequences
+        if way is not None and (said := getattr(made, "statistics", None)):
+            self.counts.told = (said[0].drafted, said[0].accepted)
         return Text(prompt, start, tokens[0, ids.shape[1] :].tolist())
 
     def running(self, use: int, way: Way | None) -> Iterator[Text]:

@@ -16,6 +16,7 @@ class Watched:
         drafted, accepted: tokens that candidate generators gave, and how many of them were kept.
         forwards, wide: of the model during one text, and rows in them beyond one each; the first is the prompt's.
         generators: how many candidate generators were made.
+        told: drafted and accepted tokens of one text, by a loop that says so itself.
     """
 
     drafted: int = 0
@@ -23,10 +24,13 @@ class Watched:
     forwards: int = 0
     wide: int = 0
     generators: int = 0
+    told: tuple[int, int] | None = None
 
     def text(self, tokens: int) -> None:
         """A text of so many tokens is done; without candidate generators its forwards tell what was drafted."""
-        if not self.generators:
+        if self.told is not None:
+            self.drafted, self.accepted = self.drafted + self.told[0], self.accepted + self.told[1]
+        elif not self.generators:
             self.drafted += self.wide
             self.accepted += min(self.wide, max(0, tokens - self.forwards))
         self.forget()
@@ -34,6 +38,7 @@ class Watched:
     def forget(self) -> None:
         """What the model ran over until now was not of a text with speculation."""
         self.forwards = self.wide = 0
+        self.told = None
 
     def forward(self, rows: int) -> None:
         """The model ran over so many rows."""

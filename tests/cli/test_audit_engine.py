@@ -22,9 +22,14 @@ def audit(capsys, model_folder, draft_folder):
     return run
 
 
-def test_a_correct_engine_is_lossless(audit):
-    code, out, err = audit(*audit.draft, "--temperature", 0.9)
+def test_a_correct_engine_is_lossless(audit, tmp_path):
+    file = tmp_path / "answer.html"
+    code, out, err = audit(*audit.draft, "--temperature", 0.9, "--html", file)
     assert code == 0, out
+    html = file.read_text()
+    assert "LOSSLESS: audit engine" in html
+    assert html.count('class="panel') == 3
+    assert f"page: {file}" in err
     assert out.startswith("LOSSLESS: engine with drafter ModelDrafter, rule block: no fault was seen")
     assert "false alarms <= 0.001" in out
     assert "again: specproof" in out

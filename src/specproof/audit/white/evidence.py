@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.special import logsumexp
 
-from specproof.audit.white.arms import Arm, DraftTilt, Library, Position, Serial, Temperature
-from specproof.audit.white.emission import STRATA, Emissions, Floats
+from specproof.audit.white.arms import Arm, DraftTilt, Library, Position, Serial, Temperature, log_sum
+from specproof.audit.white.emission import STRATA, Emissions, Flags, Floats
 from specproof.errors import SpecproofError
 
 WITHOUT_DRAFT: tuple[Arm, ...] = (
@@ -71,16 +70,20 @@ class _Purse:
 
     logs: Floats
     highest: float = 0.0
+    now: float = 0.0
 
-    def play(self, increments: Floats) -> Floats:
-        """[n] logarithm of the mean capital after each emission."""
-        paths = self.logs + np.cumsum(increments, axis=0)
-        self.logs = paths[-1]
-        # Three times as fast as scipy's, on paths this short.
-        top = paths.max(1)
-        means = np.log(np.exp(paths - top[:, None]).mean(1)) + top
-        self.highest = max(self.highest, float(means.max()))
-        return np.asarray(means)
+    def play(self, increments: Floats, here: Flags | None = None) -> Floats:
+        """[n] logarithm of the mean capital after each emission, played at those that are `here`."""
+        played = increments if here is None else increments[here]
+        means = np.empty(len(played) + 1)
+        means[0] = self.now
+        if len(played):
+            paths = self.logs + np.cumsum(played, axis=0)
+            self.logs = paths[-1]
+            means[1:] = log_sum(paths) - np.log(len(self.logs))
+            self.now = float(means[-1])
+            self.highest = max(self.highest, float(means.max()))
+        return means[1:] if here is None else means[np.cumsum(here)]
 
 
 @dataclass
@@ -110,8 +113,9 @@ class Evidence:
         self._repeats = _Purse(np.zeros(1))
         mixture, count, strata = self.mixture, len(arms), len(STRATA)
         weights = [mixture.everywhere / count] * count + [mixture.by_stratum / count / strata] * (count * strata)
-        self._weights = np.array([*weights, mixture.serial, mixture.repeats])
-        self._parts = np.zeros(len(self._weights))
+        with np.errstate(divide="ignore"):
+            self._log_weights = np.log(np.array([*weights, mixture.serial, mixture.repeats]))
+        self._parts = np.zeros(len(self._log_weights))
 
     def play(self, emissions: Emissions) -> Floats:
         """[n] logarithm of the capital after each of these emissions; infinite once a token had no mass."""
@@ -120,16 +124,13 @@ class Evidence:
         steps = [arm.log_e(emissions) for arm in self.mixture.arms]
         paths = [purse.play(step) for purse, step in zip(self._all, steps, strict=True)]
         for number, purses in enumerate(self._strata):
-            if not self.mixture.by_stratum:  # capital that was not put in need not be counted
-                paths += [np.zeros(len(emissions))] * len(purses)
-                continue
-            here = (emissions.strata == number)[:, None]
-            paths += [purse.play(np.where(here, s, 0)) for purse, s in zip(purses, steps, strict=True)]
+            here = emissions.strata == number
+            paths += [purse.play(step, here) for purse, step in zip(purses, steps, strict=True)]
         paths.append(self._serial.play(self._serial_arm.log_e(emissions)))
         paths.append(np.full(len(emissions), self._repeats.logs[0]))
         stacked = np.stack(paths)
         self._parts = stacked[:, -1].copy()
-        path = np.asarray(logsumexp(stacked, b=self._weights[:, None], axis=0))
+        path = log_sum(stacked.T + self._log_weights)
         missing = emissions.mass <= 0
         self.forbidden += int(missing.sum())
         path = np.where(np.cumsum(missing) + (self.forbidden - missing.sum()) > 0, np.inf, path)
@@ -144,7 +145,7 @@ class Evidence:
             return
         self._parts[-1] = self._repeats.play(np.array([[log_e]]))[0]
         if not self.forbidden:
-            self._note(np.array([logsumexp(self._parts, b=self._weights)]))
+            self._note(log_sum(self._parts[None] + self._log_weights))
 
     def by_arm(self) -> dict[str, float]:
         """Highest logarithm of each arm's own capital, had it been played alone on all emissions."""

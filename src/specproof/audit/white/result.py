@@ -118,7 +118,10 @@ class WhiteResult:
     def answer(self) -> Answer:
         """The common form of audits' answers."""
         found = self.findings
-        families = (Family(p.fault, p.tv, p.n95, p.detectable, p.bet) for p in found.predictions)
+        families = (
+            Family(p.fault, p.tv, p.n95, p.detectable, "panel" if p.bet == "panel" else "bets")
+            for p in found.predictions
+        )
         return Answer(
             kind="engine",
             subject=self.subject,

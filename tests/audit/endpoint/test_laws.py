@@ -90,7 +90,7 @@ def test_pvalues_of_equal_laws_are_no_smaller_than_they_say():
 
 
 def test_a_difference_is_found_measured_and_foreseen():
-    rng = np.random.default_rng(3)
+    rng = np.random.default_rng(5)
     law = np.array((0.4, 0.3, 0.2, 0.1))
     cold = law**2 / (law**2).sum()
     arms = sample(rng, cold, 400), sample(rng, law, 400)

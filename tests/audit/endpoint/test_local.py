@@ -64,7 +64,13 @@ def test_faults_of_the_draft_are_named_with_its_rows(tmp_path, with_draft):
         def _warped(self, tokens, temperature, min_p, rng):
             return self.rows(tokens)[1]
 
-    result = audit(tmp_path, Unverified(by_models, ids=True, tells="answer"), plan=replace(FEW, draws=16), local=with_draft, off=None)
+    result = audit(
+        tmp_path,
+        Unverified(by_models, ids=True, tells="answer"),
+        plan=replace(FEW, draws=16),
+        local=with_draft,
+        off=None,
+    )
     assert result.verdict is Verdict.BIASED, result
     assert "drafted tokens not verified" in result.reason
 

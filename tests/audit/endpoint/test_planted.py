@@ -51,7 +51,7 @@ FAULTS = {
     "temperature ignored": (SamplingParams(temperature=0.3), "temperature times"),
     "min-p on the bonus only": (SamplingParams(min_p=0.6), "differ"),
     "seed shared": (PLAIN, "one seed"),
-    "first draft unverified": (PLAIN, "no known fault"),
+    "first draft unverified": (PLAIN, "texts with speculation and without differ"),
 }
 
 

@@ -26,8 +26,8 @@ KNOWN: tuple[Fault, ...] = (
     Fault(GREEDY, lambda target, draft: np.eye(target.shape[1])[target.argmax(1)], needs_draft=False),
 )
 SHARES = (1.0, 0.3, 0.1)
-# A fault is named if it explains this much of what speaks against equal laws.
-_EXPLAINS = 0.6
+# A fault is named if it explains this much of what speaks against equal laws; the rest may be chance.
+_EXPLAINS = 0.5
 
 
 class _Counted(NamedTuple):
@@ -96,6 +96,8 @@ def named(prompts: Sequence[Prompt]) -> tuple[str, float | None]:
     laws = [((each.off + 0.5) / (each.off + 0.5).sum(), each) for each in counted]
     best = sum(float((each.on * np.log(quotient(each.on, row) + (each.on == 0))).sum()) for row, each in laws)
     best -= sum(float(each.on.sum() * np.log(each.on.sum())) for each in counted)
+    # A law that is fitted freely gains as much by chance, half by each arm's.
+    best -= sum(prompt.freedom for prompt in prompts)
     found = []
     for fault in KNOWN:
         for share in SHARES:

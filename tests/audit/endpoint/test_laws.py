@@ -1,5 +1,6 @@
 """The statistics: exact sums where there are some, known values elsewhere."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -7,12 +8,17 @@ import pytest
 from scipy.stats import binom, chi2_contingency
 
 from specproof.audit.endpoint import coarse
+from specproof.audit.endpoint.ask import Granted
+from specproof.audit.endpoint.evidence import Gathered
 from specproof.audit.endpoint.families import ANY, named, predictions
+from specproof.audit.endpoint.known import Rows
 from specproof.audit.endpoint.permuted import Prompt, permutation_test
 from specproof.audit.endpoint.plan import EndpointPlan
 from specproof.audit.endpoint.units import units
+from specproof.audit.endpoint.verdict import convicted
 from specproof.audit.endpoint.wager import Wager
 from specproof.audit.endpoint.wire import Answer, Row
+from specproof.params import SamplingParams
 
 FALSE_ALARM = 1e-4
 
@@ -154,3 +160,23 @@ def test_levels_of_all_looks_sum_to_alpha():
         seeds = plan.seeds("on", draws) + plan.seeds("off", draws)
         assert len(set(plan.seeds("on", draws))) == draws
         assert all(0 <= seed < 2**31 for seed in seeds)
+
+
+@pytest.mark.slow
+def test_false_alarms_of_all_tests_together_with_a_look_after_every_round():
+    """200 nulls at alpha 0.2: bets on reported laws, bets on both arms and permutations raise it no more often."""
+    rng = np.random.default_rng(4)
+    law = np.array((0.5, 0.3, 0.15, 0.05))
+    plan = EndpointPlan(alpha=0.2, draws=24, round=6, length=1)
+    alarms = 0
+    for seed in range(200):
+        rows = Rows(Granted(told=3), SamplingParams(max_tokens=1), None, ["a"])
+        gathered = Gathered(replace(plan, seed=seed), Granted(told=3), rows, 1)
+        alarmed = False
+        for number in range(plan.rounds):
+            arms = [[(0, answer_of(x, law, 3)) for x in rng.choice(4, plan.round, p=law)] for _ in range(2)]
+            gathered.round(*arms, number + 1)
+            alarmed |= convicted(gathered.seen(True), plan)
+        alarms += alarmed
+    print("alarms", alarms)
+    assert alarms < too_many(200, plan.alpha)

@@ -58,11 +58,11 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_faults_are_convicted_by_comparison_alone(tmp_path, fault):
     params, words = FAULTS[fault]
-    result = audit(tmp_path, Server(fault=fault), params)
+    result = audit(tmp_path, Server(fault=fault), params, replace(PLAN, alpha=1e-3))
     assert result.verdict is Verdict.BIASED, result
     assert result.exit_code == 1
     assert words in result.reason
-    assert result.pvalue <= PLAN.alpha
+    assert result.pvalue <= 1e-3
     assert 0.05 < result.tv < 1
     assert result.seen.bets is None, "no laws were told"
 
@@ -148,7 +148,8 @@ def test_without_a_comparison_faults_of_the_draft_are_not_excluded(tmp_path):
 def test_another_server_takes_the_place_of_the_switch(tmp_path):
     cold = SamplingParams(temperature=0.3)
     with serving(Server(fault="switch ignored", tells="")) as reference:
-        result = audit(tmp_path, Server(fault="temperature ignored"), cold, off=None, reference=reference)
+        server, plan = Server(fault="temperature ignored"), replace(PLAN, alpha=1e-3)
+        result = audit(tmp_path, server, cold, plan, off=None, reference=reference)
         assert result.verdict is Verdict.BIASED, result
 
 

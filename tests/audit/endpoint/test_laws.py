@@ -178,5 +178,4 @@ def test_false_alarms_of_all_tests_together_with_a_look_after_every_round():
             gathered.round(*arms, number + 1)
             alarmed |= convicted(gathered.seen(True), plan)
         alarms += alarmed
-    print("alarms", alarms)
     assert alarms < too_many(200, plan.alpha)

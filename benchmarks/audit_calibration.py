@@ -146,18 +146,23 @@ def power(rows: Rows, runs: int) -> None:
     pilot = drawn(rows, 64, np.random.default_rng(5))
     panels = {each.prediction.fault: each.prediction for each in foresee(pilot, SHARES[PANEL] * RATES[0])}
     print(f"\nKnown faults at alpha {RATES[0]:g}: size predicted for 95 % power, and share of {runs} runs of")
-    print(f"{SLACK} times that size that found the fault; smallest TV that 4,096 tokens show\n")
+    print(
+        f"{SLACK} times that size that found the fault; smallest TV that 4,096 tokens show; half as many panels\n"
+    )
     print("| fault | TV | tokens | found | TV at 4,096 | panel: draws | found |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for fault in FAMILIES:
         if (each := predicted.get(fault.name)) is not None:
+            name = fault.name.replace("|", "\\|")  # in a table
             share = f"{found(rows, fault, runs, each.n95):.0%}" if each.n95 < MOST else "-"
             draws, by_panel = "-", "-"
             if (panel := panels.get(fault.name)) is not None:
-                draws = f"{panel.n95:,.0f}"
-                by_panel = f"{found_by_panel(rows, fault, runs, panel.n95):.0%}" if panel.n95 < MOST else "-"
+                # Fewer than 16 draws after a prefix make no panel.
+                size = max(panel.n95, 16 * PREFIXES / SLACK)
+                draws = f"{size:,.0f}"
+                by_panel = f"{found_by_panel(rows, fault, runs // 2, size):.0%}" if size < MOST / 3 else "-"
             print(
-                f"| {fault.name} | {each.tv:.3f} | {each.n95:,.0f} | {share} | {each.detectable:.3f} | {draws} "
+                f"| {name} | {each.tv:.3f} | {each.n95:,.0f} | {share} | {each.detectable:.3f} | {draws} "
                 f"| {by_panel} |",
                 flush=True,
             )

@@ -176,8 +176,8 @@ def line(case: Case, runs: int, alpha: float) -> tuple[str, str]:
     needed = POOL / 4 if control else predicted(pilot, alpha)
     have = sum(map(len, rest))
     if not control and SLACK * needed > have:
-        shown = f"{needed:,.0f}" if np.isfinite(needed) else "no bet grows"
-        return shown, f"panel of 8 x 128: {by_panel(case, max(2, runs // 4)):.0%}"
+        # What a pilot of noise predicts, too: no bet grows, or too slowly to tell from that.
+        return f"> {have:,.0f}", f"panel of 8 x 128: {by_panel(case, max(2, runs // 4)):.0%}"
     tokens = needed if control else SLACK * needed
     share = np.mean([convicts(rest, rng.permutation(len(rest)), tokens, alpha) for _ in range(runs)])
     return ("control" if control else f"{needed:,.0f}"), f"{share:.0%}"

@@ -7,7 +7,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from specproof.cli import audit_engine, audit_rule
+from specproof.cli import audit_endpoint, audit_engine, audit_rule, audit_transformers
 from specproof.cli.flags import add_model_flags, prepare_torch
 from specproof.errors import SpecproofError
 
@@ -22,6 +22,8 @@ def add_parser(subparsers: Any) -> None:
     kinds = parser.add_subparsers(metavar="WHAT", required=True)
     audit_rule.add_parser(kinds)
     audit_engine.add_parser(kinds)
+    audit_endpoint.add_parser(kinds)
+    audit_transformers.add_parser(kinds)
     _add_greedy(kinds)
     _add_self_test(kinds)
 

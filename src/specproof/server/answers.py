@@ -156,6 +156,8 @@ class Answer:
                     "index": number,
                     "seed": result.seed,
                     "tokens_per_forward": result.stats.tokens_per_forward,
+                    "drafted": result.stats.drafted,
+                    "accepted": result.stats.accepted,
                     "acceptance": result.stats.acceptance,
                     "acceptance_by_depth": result.stats.acceptance_by_depth,
                     "warnings": list(result.warnings),

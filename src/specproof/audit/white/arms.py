@@ -10,7 +10,7 @@ the token's position in its row, uniform on [0, 1) once the row's steps are fill
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -208,7 +208,9 @@ def legendre(positions: Floats) -> list[Floats]:
     ]
 
 
-def repeated(text: tuple[int, ...], before: list[tuple[tuple[int, ...], float]], share: float = 0.5) -> float:
+def repeated(
+    text: tuple[Hashable, ...], before: Sequence[tuple[tuple[Hashable, ...], float]], share: float = 0.5
+) -> float:
     """A8: logarithm of the e-value of a text, from earlier texts of its prompt with their log-probabilities.
 
     Seeds that are shared give equal texts, each of which comes up as often as it should only by chance.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
@@ -36,10 +36,12 @@ class Side:
         self.edge = 0
         self._gaps: list[np.ndarray] = []
         self._runners_up: list[np.ndarray] = []
-        self._earlier: dict[int, list[tuple[tuple[int, ...], float]]] = defaultdict(list)
+        self._earlier: dict[int, list[tuple[tuple[Hashable, ...], float]]] = defaultdict(list)
 
-    def take(self, prompt: int, text: Sequence[int], portions: Sequence[Scored]) -> None:
-        """Take in a text of a prompt, scored."""
+    def take(
+        self, prompt: int, text: Sequence[Hashable], portions: Sequence[Scored], told: float | None = None
+    ) -> None:
+        """Take in a text of a prompt, scored; `told` is its log-probability, if that is not that of its rows."""
         self.tokens += len(text)
         if self.is_greedy:
             self._gaps += [portion.gaps for portion in portions]
@@ -53,6 +55,7 @@ class Side:
                 self.tolerant.play(portion.emissions)
             with np.errstate(divide="ignore"):
                 chance += float(np.log(portion.emissions.mass).sum())
+        chance = chance if told is None else told
         # A text that lost a token at the edge of a filter has no probability to compare.
         if np.isfinite(chance) and not any(portion.edge for portion in portions):
             earlier = self._earlier[prompt]

@@ -1,0 +1,1 @@
+"""Audit of transformers' own `generate`, whichever way it speculates."""

@@ -1,4 +1,4 @@
-"""`specproof audit`: audits of rules and of engines. Exit code 1 if something is not lossless."""
+"""`specproof audit`: audits of rules, of engines and of their parts. Exit code 1 if something is not lossless."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from specproof.cli import audit_engine, audit_rule
+from specproof.cli import audit_engine, audit_numerics, audit_rule
 from specproof.cli.flags import add_model_flags, prepare_torch
 from specproof.errors import SpecproofError
 
@@ -22,6 +22,7 @@ def add_parser(subparsers: Any) -> None:
     kinds = parser.add_subparsers(metavar="WHAT", required=True)
     audit_rule.add_parser(kinds)
     audit_engine.add_parser(kinds)
+    audit_numerics.add_parser(kinds)
     _add_greedy(kinds)
     _add_self_test(kinds)
 

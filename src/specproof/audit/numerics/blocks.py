@@ -1,4 +1,4 @@
-"""Texts read with a cache, some tokens a forward: as speculation reads them, and as plain decoding does (width 1)."""
+"""Texts read with a cache, some tokens a forward: as speculation reads them; with one, as plain decoding does."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def chains(parts: Sequence[Sequence[int]]) -> Draft:
 
 
 def standing(text: Text, first: int, count: int) -> tuple[TokenSequence, Draft]:
-    """The text as it stands before token `first`, and the next `count` tokens as a draft, for `fold` and `warp`."""
+    """The text as it stands before token `first`, and the next `count` tokens as a draft."""
     before = replace(text.start, tokens=text.start.tokens + text.output[:first])
     return before, chains([text.output[first : first + count]])
 

@@ -69,8 +69,8 @@ class Summary:
     def of(moved: Moved) -> Summary:
         """Of arrays with at least one position."""
         widest = float(moved.gap[moved.flip].max(initial=0.0))
-        numbers = (_numbers(each) for each in (moved.tv, moved.kl, moved.log))
-        return Summary(len(moved.tv), *numbers, int(moved.flip.sum()), widest, int(moved.support.sum()))
+        tv, kl, log = (_numbers(each) for each in (moved.tv, moved.kl, moved.log))
+        return Summary(len(moved.tv), tv, kl, log, int(moved.flip.sum()), widest, int(moved.support.sum()))
 
 
 def _numbers(values: NDArray[np.float64]) -> tuple[float, ...]:

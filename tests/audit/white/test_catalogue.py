@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import pytest
 
+from specproof.audit.answer import Verdict
 from specproof.audit.engine_suite import build_engine
 from specproof.audit.mutants import CONTROLS, MUTANTS
 from specproof.audit.mutants.case import EngineAudit
 from specproof.audit.white.forcing import reference_for
 from specproof.audit.white.plan import Plan
 from specproof.audit.white.run import audit_white
-from specproof.audit.white.verdict import Verdict
+
 from specproof.backends.hf import HFBackend
 from specproof.noise import CounterNoise
 from specproof.testing.tiny import tiny_model

@@ -7,6 +7,7 @@ import pytest
 import torch
 from worlds import scores, table_engine, tables, too_many
 
+from specproof.audit.answer import Verdict
 from specproof.audit.mutants import commit, draw, processor, rows
 from specproof.audit.mutants.around import Around
 from specproof.audit.mutants.case import exchanged, untouched
@@ -14,7 +15,7 @@ from specproof.audit.white.forcing import reference_for
 from specproof.audit.white.ledger import measure
 from specproof.audit.white.plan import Plan
 from specproof.audit.white.run import audit_white
-from specproof.audit.white.verdict import Verdict
+
 from specproof.backends.hf import HFBackend
 from specproof.backends.table import TableBackend
 from specproof.drafters.model import ModelDrafter

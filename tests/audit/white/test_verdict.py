@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 
+from specproof.audit.answer import Verdict
 from specproof.audit.white.evidence import Mixture
 from specproof.audit.white.ledger import Ledger
 from specproof.audit.white.near_tie import near_ties
 from specproof.audit.white.plan import Plan, digest
 from specproof.audit.white.planner import Prediction
-from specproof.audit.white.verdict import Arms, Findings, Verdict, WhiteResult, decide
+from specproof.audit.white.verdict import Arms, Findings, WhiteResult, decide
 from specproof.errors import SpecproofError
 
 PLAN = Plan()

@@ -3,34 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any
 
 import numpy as np
 
+from specproof.audit.answer import Verdict
 from specproof.audit.white.ledger import ROUNDING, Ledger
 from specproof.audit.white.near_tie import NearTies
 from specproof.audit.white.plan import Plan
 from specproof.audit.white.planner import Prediction
-
-
-class Verdict(Enum):
-    """What may be said of an engine."""
-
-    EXACT = "EXACT"
-    LOSSLESS = "LOSSLESS"
-    WITHIN_NUMERICS = "LOSSLESS WITHIN NUMERICS"
-    BIASED = "BIASED"
-    NO_BASELINE = "BASELINE NOT REPRODUCIBLE"
-    NOT_EXERCISED = "NOT EXERCISED"
-    INCONCLUSIVE = "INCONCLUSIVE"
-
-    @property
-    def exit_code(self) -> int:
-        """0 lossless, 1 biased, 3 no answer; 2 is wrong use of the command."""
-        if self in (Verdict.EXACT, Verdict.LOSSLESS, Verdict.WITHIN_NUMERICS):
-            return 0
-        return 1 if self is Verdict.BIASED else 3
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import re
-import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
+from specproof.cli.answers import add_answer_flags, check_html, give, replay_command
 from specproof.cli.flags import add_model_flags, add_sampling_flags, prepare_torch, sampling_from
-from specproof.cli.reports import add_report_flags, report
 from specproof.errors import SpecproofError
 
 if TYPE_CHECKING:
@@ -62,12 +61,13 @@ def add_parser(kinds: Any) -> None:
     ways.add_argument("--tokens", type=int, default=256, metavar="N", help="positions to compare (default 256)")
     ways.add_argument("--length", type=int, default=48, metavar="N", help="tokens of a text (default 48)")
     ways.add_argument("--prompt", action="append", default=[], help="may be repeated (default: twenty)")
-    add_report_flags(parser)
+    add_answer_flags(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Audit a model's rows; the exit code is the verdict's."""
+    check_html(args)
     prepare_torch(args)
     from specproof.audit.numerics.kept import KV
     from specproof.audit.numerics.run import Ways, audit_numerics
@@ -96,10 +96,9 @@ def run(args: argparse.Namespace) -> int:
         ways,
         names=(args.model, args.dtype, reference),
         announce=lambda line: print(line, file=sys.stderr, flush=True),
-        replay=shlex.join(["specproof", *sys.argv[1:]]),
+        replay=replay_command(),
     )
-    report(args, table(result), result.document, lambda: page(result))
-    return result.verdict.exit_code
+    return give(result.answer, args, table(result), further=result.settings, drawn=lambda: page(result))
 
 
 def _params(args: argparse.Namespace) -> Any:
@@ -149,4 +148,4 @@ def table(result: NumericsResult) -> str:
         for name, *cells in rows:
             right = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
             parts.append("  " + "  ".join([name.ljust(widths[0]), *right]))
-    return "\n".join([*parts, str(result)])
+    return "\n".join([*parts, str(result.answer)])

@@ -24,8 +24,8 @@ LEAST = 1e-17
 WORDS = (
     "Each strip shows how often a row was moved how far, on a logarithmic axis of total variation: on the left "
     "from the reference in higher precision, on the right from plain decoding (one row of one text a forward) in "
-    "the same precision, which is what speculation or batching adds. A flip is a position whose likeliest "
-    "token changed; the widest flip is the largest difference of log p between the two likeliest tokens where that happened. "
+    "the same precision, which is what speculation or batching adds. A flip is a position whose likeliest token "
+    "changed; the widest flip is the largest difference of log p between the two likeliest tokens there. "
     "|Δ log p| is the largest over all positions and tokens."
 )
 
@@ -46,7 +46,7 @@ def page(result: NumericsResult) -> str:
         f'<section class="card scroll">{_table(lines(result, decoded=decoded))}</section>'
         for decoded, other in ((False, f"the {result.reference} reference"), (True, "plain decoding"))
     )
-    versions = ", ".join(f"{name} {version}" for name, version in result.versions.items())
+    versions = ", ".join(f"{name} {version}" for name, version in result.answer.versions.items())
     body = (
         f'<p class="lead">{escape(result.reason)}.</p><dl class="facts">{items}</dl><p class="note">{WORDS}</p>'
         f'<section class="card">{legend(parts)}<div class="scroll">{_figure(result)}</div></section>{tables}'

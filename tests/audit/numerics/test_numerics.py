@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from specproof.audit.answer import Verdict
 from specproof.audit.mutants.cache import fed, history_hidden
 from specproof.audit.mutants.rows import NeighboursBackend
 from specproof.audit.numerics.blocks import Text
@@ -12,7 +13,6 @@ from specproof.audit.numerics.moved import Summary, compare
 from specproof.audit.numerics.result import Setting
 from specproof.audit.numerics.run import Ways, audit_numerics
 from specproof.audit.white.forcing import reference_for
-from specproof.audit.white.verdict import Verdict
 from specproof.backends.hf import HFBackend
 from specproof.errors import SpecproofError
 from specproof.testing.tiny import tiny_model
@@ -153,6 +153,6 @@ def test_ways_that_cannot_be_run(options, match):
 
 
 def test_the_same_seed_gives_the_same_ledger():
-    documents = [audited(torch.float32, Ways(batches=(1,), widths=(1, 3), tokens=12)).document for _ in range(2)]
+    documents = [audited(torch.float32, Ways(batches=(1,), widths=(1, 3), tokens=12)).settings for _ in range(2)]
     assert documents[0] == documents[1]
     assert len(documents[0]["settings"][1]["against_decoding"]["per_position"]["tv"]) == 12

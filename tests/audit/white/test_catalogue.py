@@ -11,7 +11,6 @@ from specproof.audit.mutants.case import EngineAudit
 from specproof.audit.white.forcing import reference_for
 from specproof.audit.white.plan import Plan
 from specproof.audit.white.run import audit_white
-
 from specproof.backends.hf import HFBackend
 from specproof.noise import CounterNoise
 from specproof.testing.tiny import tiny_model

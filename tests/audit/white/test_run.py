@@ -15,7 +15,6 @@ from specproof.audit.white.forcing import reference_for
 from specproof.audit.white.ledger import measure
 from specproof.audit.white.plan import Plan
 from specproof.audit.white.run import audit_white
-
 from specproof.backends.hf import HFBackend
 from specproof.backends.table import TableBackend
 from specproof.drafters.model import ModelDrafter

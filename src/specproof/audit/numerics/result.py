@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from specproof.audit.answer import Answer, Verdict, finite
 from specproof.audit.numerics.moved import Moved, Summary
 from specproof.audit.report import TOLERANCE
 from specproof.audit.white.near_tie import margin_for
-from specproof.audit.white.verdict import Verdict
+from specproof.audit.white.plan import digest
 
 # A forward whose logits are further from plain decoding's than this many times what rounding did in plain
 # decoding, at its worst position or on average, was not moved by rounding alone. Rounding itself comes to 0.9 to
@@ -68,6 +69,7 @@ class NumericsResult:
     Attributes:
         model, dtype, reference: what was run, and the dtype that it was compared with.
         measured: every setting; plain decoding of each kv among them.
+        plan: what was fixed before.
         replay: a command that runs it again.
     """
 
@@ -75,7 +77,7 @@ class NumericsResult:
     dtype: str
     reference: str
     measured: tuple[Measured, ...]
-    versions: dict[str, str]
+    plan: dict[str, Any]
     replay: str
 
     @property
@@ -131,7 +133,8 @@ class NumericsResult:
             return (
                 f"{worst.setting}: rows are further from plain decoding than rounding moves them, a logit by "
                 f"{found.mean():.2g} on average and up to {found.max():.2g}, where rounding does "
-                f"{rounding.mean():.2g} and {rounding.max():.2g} ({len(self.faulty)} settings); suspect mask, positions or cache"
+                f"{rounding.mean():.2g} and {rounding.max():.2g} ({len(self.faulty)} settings); "
+                "suspect mask, positions or cache"
             )
         return self._harmless()
 
@@ -163,26 +166,40 @@ class NumericsResult:
         return margin_for(max(float(each.reference.spread.max()) for each in self.measured))
 
     @property
-    def document(self) -> dict[str, Any]:
+    def answer(self) -> Answer:
+        """The common form."""
+        plain = Summary.of(self._plain()[0].reference)
+        return Answer(
+            kind="numerics",
+            subject=f"{self.model} in {self.dtype}",
+            verdict=self.verdict,
+            reason=self.reason,
+            alpha=0.0,
+            plan=self.plan,
+            digest=digest(self.plan),
+            samples=self.samples,
+            tv=self.tv,
+            ledger={
+                "mean TV": plain.tv[0],
+                "99 % TV": plain.tv[3],
+                "largest TV": plain.tv[4],
+                "margin": self.margin,
+            },
+            replay=self.replay,
+        )
+
+    @property
+    def settings(self) -> dict[str, Any]:
         """For JSON: every setting, in numbers and position by position."""
-        return {
-            "verdict": self.verdict.value,
-            "ok": self.ok,
-            "reason": self.reason,
-            "model": self.model,
-            "dtype": self.dtype,
-            "reference": self.reference,
-            "positions": self.samples,
-            "tv": self.tv,
-            "margin": self.margin,
-            "versions": self.versions,
-            "replay": self.replay,
-            "settings": [
-                {"kv": each.setting.kv, "batch": each.setting.batch, "width": each.setting.width}
-                | {"against_reference": _numbers(each.reference), "against_decoding": _numbers(each.decoded)}
-                for each in self.measured
-            ],
-        }
+        return finite(
+            {
+                "settings": [
+                    {"kv": each.setting.kv, "batch": each.setting.batch, "width": each.setting.width}
+                    | {"against_reference": _numbers(each.reference), "against_decoding": _numbers(each.decoded)}
+                    for each in self.measured
+                ]
+            }
+        )
 
     def __str__(self) -> str:
         return f"{self.verdict.value}: {self.reason}"
@@ -192,28 +209,18 @@ def _numbers(moved: Moved) -> dict[str, Any]:
     summary = Summary.of(moved)
     names = ("mean", "median", "p90", "p99", "largest")
     quantiles = {
-        name: dict(zip(names, map(_finite, numbers), strict=True))
+        name: dict(zip(names, numbers, strict=True))
         for name, numbers in (("tv", summary.tv), ("kl", summary.kl), ("log", summary.log))
     }
-    per_position = {
-        "tv": _short(moved.tv),
-        "kl": _short(moved.kl),
-        "log": _short(moved.log),
-        "gap": _short(moved.gap),
-        "flip": moved.flip.tolist(),
-    }
+    per_position = {name: _short(getattr(moved, name)) for name in ("tv", "kl", "log", "gap")}
     return quantiles | {
         "flips": summary.flips,
         "widest_flip": summary.widest,
         "support": summary.support,
-        "per_position": per_position,
+        "per_position": per_position | {"flip": moved.flip.tolist()},
     }
 
 
-def _short(values: np.ndarray[Any, Any]) -> list[float | None]:
+def _short(values: np.ndarray[Any, Any]) -> list[float]:
     """Six digits are more than a distance between rounded rows has."""
-    return [_finite(float(f"{value:.6g}")) for value in values]
-
-
-def _finite(value: float) -> float | None:
-    return value if np.isfinite(value) else None
+    return [float(f"{value:.6g}") for value in values]

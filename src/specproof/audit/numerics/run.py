@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from importlib import metadata
+from dataclasses import asdict, dataclass, replace
+from hashlib import sha256
 from typing import Any
 
 import torch
@@ -89,6 +89,8 @@ def audit_numerics(
         replay: command for the report.
     """
     ways, tell = ways or Ways(), announce or (lambda _: None)
+    own = sha256(repr([list(prompt) for prompt in prompts]).encode()).hexdigest()[:16]
+    plan = {"ways": asdict(ways), "names": names, "params": repr(params), "prompts": f"{len(prompts)}, {own}"}
     texts = list(_texts(model, prompts, params, ways))
     tell(f"{sum(len(text.output) for text in texts)} positions in {len(texts)} texts")
     expected = [reference(text.start.tokens + text.output, len(text.start.tokens)) for text in texts]
@@ -100,8 +102,7 @@ def audit_numerics(
         each = (_moved(texts, logits, others) for others in (expected, plain[setting.kv]))
         measured.append(Measured(setting, *each))
         tell(f"{setting}: TV from the reference {measured[-1].reference.tv.mean():.2g} on average")
-    versions = {name: metadata.version(name) for name in ("torch", "transformers")}
-    return NumericsResult(*names, tuple(measured), versions, replay)
+    return NumericsResult(*names, tuple(measured), plan, replay)
 
 
 def _texts(model: Any, prompts: Sequence[Sequence[int]], params: SamplingParams, ways: Ways) -> Iterator[Text]:

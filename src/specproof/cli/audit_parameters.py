@@ -11,7 +11,7 @@ from specproof.cli.flags import add_model_flags, prepare_torch
 
 # They repeat themselves, so that lookups find something, and penalties have something to count.
 PROMPTS = (
-    "Repeat exactly: the quick brown fox jumps over the lazy dog, the quick brown fox jumps over the lazy dog, the",
+    "Repeat exactly: the quick brown fox jumps over the lazy dog, the quick brown fox jumps over the lazy dog.",
     "one two three, one two three, one two",
 )
 
@@ -21,9 +21,9 @@ def add_parser(kinds: Any) -> None:
     parser = kinds.add_parser(
         "parameters",
         help="sampling parameters: the same law with speculation as without, every pair of them",
-        description="Under settings in which every pair of values of two sampling parameters occurs: the law of all "
-        "texts of a tiny model, summed exactly, and the rows that a real model's tokens are judged by, after every "
-        f"drafted path, against transformers' own processors applied one row at a time. {EXIT_CODES}",
+        description="Under settings in which every pair of values of two sampling parameters occurs: the law of "
+        "all texts of a tiny model, summed exactly, and the rows that a real model's tokens are judged by, after "
+        f"every drafted path, against transformers' own processors applied one row at a time. {EXIT_CODES}",
         epilog="example: specproof audit parameters --engine transformers --tiny",
         allow_abbrev=False,
     )

@@ -12,7 +12,7 @@ from torch import Tensor
 from specproof.audit.answer import Answer, Table, Verdict
 from specproof.audit.white.plan import digest
 
-# Masses closer than this, relative to the larger, are a tie: which of two equal tokens a filter keeps is nobody's law.
+# Masses closer than this, relatively, are a tie: which of two equal tokens a filter keeps is nobody's law.
 _TIE = 1e-9
 
 
@@ -150,14 +150,17 @@ class ParametersResult:
             shown = f"; {first.support} rows keep other tokens" if first.support else ""
             place = f", {first.note}" if first.note else ""
             return (
-                f"under {len(self.faulty)} of {len(self.compared)} settings speculation follows another law, up to TV "
-                f"{self.tv:.2g}; simplest: {first.setting}, TV {first.tv:.2g} ({first.where}{place}){shown}"
+                f"under {len(self.faulty)} of {len(self.compared)} settings speculation follows another law, "
+                f"up to TV {self.tv:.2g}; simplest: {first.setting}, TV {first.tv:.2g} "
+                f"({first.where}{place}){shown}"
             )
         if not drafted:
-            return f"no drafted token among {rows} compared: {self.compared[0].note if self.compared else 'nothing ran'}"
+            notes = [each.note for each in self.compared if each.note]
+            return f"no drafted token among {rows} compared{f' ({notes[0]})' if notes else ''}"
         return (
             f"the same law with speculation as without under all {len(self.compared)} settings, every pair of "
-            f"parameters among them: {rows} rows and texts compared, {drafted} of them drafted; largest TV {self.tv:.1e}"
+            f"parameters among them: {rows} rows and texts compared, {drafted} of them drafted; "
+            f"largest TV {self.tv:.1e}"
         )
 
     @property

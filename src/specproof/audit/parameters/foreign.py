@@ -1,9 +1,8 @@
-"""transformers' assisted generation under every setting: the rows it decides by, against those of plain `generate`.
+"""transformers' assisted generation under every setting: the rows it decides by, against plain `generate`'s.
 
-Both run as they are. In the assisted run every processed row is written down together with the text before it; then
-plain `generate` is led along each of these texts by forcing its choice after its own row was written down. The same
-text must have the same row. A row that depends on what else was drafted, or on when it was asked for, shows as one
-text with two rows.
+Both run as they are. In the assisted run every processed row is written down with the text before it; then plain
+`generate` is led along each of these texts, by forcing its choice once its own row was written down. The same text
+must have the same row.
 """
 
 from __future__ import annotations
@@ -161,9 +160,7 @@ def _compare_one(
                 tally.add(row, plain[text][0], text in drafts, place)
         for again in plain[text][1:]:
             if bool(again.isfinite().all()) and float((again - plain[text][0]).abs().sum()) / 2 > TOLERANCE:
-                raise SpecproofError(
-                    f"plain generate has two rows for one text, {place}: no baseline under {values}"
-                )
+                raise SpecproofError(f"plain generate has two rows for one text ({place}), under {values}")
 
 
 def _longest(texts: Sequence[Text]) -> list[Text]:

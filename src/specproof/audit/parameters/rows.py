@@ -1,8 +1,8 @@
 """The rows that our engine's rule is handed on a real model, after the root and after every drafted path.
 
 What is drafted does not matter for the law, so that it is chosen to hit parameters that look at the text: trees of
-the very tokens that penalties, biases and bad words are about. The forward's logits are taken as they are, in double
-precision: what is compared is what sampling parameters make of them.
+the very tokens that penalties, biases and bad words are about. The forward's logits are taken as they are, in
+double precision: what is compared is what sampling parameters make of them.
 """
 
 from __future__ import annotations

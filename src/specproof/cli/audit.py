@@ -7,7 +7,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from specproof.cli import audit_engine, audit_numerics, audit_parameters, audit_rule
+from specproof.cli import audit_drafter, audit_engine, audit_numerics, audit_parameters, audit_rule
 from specproof.cli.flags import add_model_flags, prepare_torch
 from specproof.errors import SpecproofError
 
@@ -24,6 +24,7 @@ def add_parser(subparsers: Any) -> None:
     audit_engine.add_parser(kinds)
     audit_numerics.add_parser(kinds)
     audit_parameters.add_parser(kinds)
+    audit_drafter.add_parser(kinds)
     _add_greedy(kinds)
     _add_self_test(kinds)
 

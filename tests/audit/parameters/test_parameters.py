@@ -141,7 +141,11 @@ class TestTransformers:
         real = LogitsProcessorList.__call__
 
         def skipping(self, input_ids, scores, **kwargs):
-            return scores if input_ids.shape[1] % 3 == 0 and getattr(self, "lead", ()) is None else real(self, input_ids, scores)
+            return (
+                scores
+                if input_ids.shape[1] % 3 == 0 and getattr(self, "lead", ()) is None
+                else real(self, input_ids, scores)
+            )
 
         assert self.compared(models, [{"temperature": 0.6}])[0].ok
         monkeypatch.setattr(LogitsProcessorList, "__call__", skipping)

@@ -46,7 +46,8 @@ def run(args: argparse.Namespace) -> int:
     if args.draft_model is not None and args.model is None:
         raise SpecproofError("--draft-model needs the model that it drafts for: give --model as well")
     prepare_torch(args)
-    from specproof.audit.drafter.run import TINY, audit_drafter, built, tiny_place
+    from specproof.audit.drafter.run import audit_drafter, built, tiny_place
+    from specproof.audit.engine_suite import DRAFTERS as TINY
     from specproof.audit.imported import imported
     from specproof.drafters import DRAFTERS
 

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from specproof.audit.answer import Verdict
-from specproof.audit.drafter.run import TINY, Where, audit_drafter, built, tiny_place
+from specproof.audit.drafter.run import Where, audit_drafter, built, tiny_place
+from specproof.audit.engine_suite import DRAFTERS as TINY
 from specproof.audit.mutants.draw import ColderDrafter, EagerDrafter, HonestColderDrafter
 from specproof.backends.hf import HFBackend
 from specproof.drafters.model import ModelDrafter
@@ -60,7 +61,7 @@ class NextRow(Altered):
 
 
 class OneHot(Altered):
-    """Each row is certain of whatever was drawn from it: it predicts itself, and no test of draws alone sees it."""
+    """Each row is certain of whatever was drawn from it: no test of draws alone sees it."""
 
     def alter(self, draft):
         rows = torch.zeros_like(draft.rows)
@@ -130,7 +131,7 @@ FAULTS = {
     "one node too many": (lambda: EagerDrafter(model(), 6), "4 nodes for a budget of 3"),
     "rows of the next node": (lambda: NextRow(model(), 2), "TV"),
     "one-hot rows": (lambda: OneHot(model(), 2), "change with what was drawn"),
-    "greedy with soft rows": (lambda: Greedy(model(), 2), "probabilities that their rows give"),
+    "greedy with soft rows": (lambda: Greedy(model(), 1), "probabilities that their rows give"),
     "dropped by value": (lambda: Dropping(model(), 2), "probabilities that their rows give"),
     "filtered, whole rows": (lambda: Filtered(model(), 2), "probabilities that their rows give"),
     "one random number": (lambda: Twice(model(), 2), "one random number for two decisions"),

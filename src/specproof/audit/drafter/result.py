@@ -122,7 +122,7 @@ class DrafterResult:
             alpha=self.alpha,
             plan=self.plan,
             digest=digest(self.plan),
-            pvalue=min((check.pvalue * len(checks) for check in checks), default=None),
+            pvalue=min((min(1.0, check.pvalue * len(checks)) for check in checks), default=None),
             samples=sum(each.nodes for each in sampled),
             draws=sum(each.draws for each in sampled),
             tv=self.tv,

@@ -10,8 +10,7 @@ from specproof.audit.drafter.draws import Context
 from specproof.audit.drafter.exact import enumerate_drafts
 from specproof.audit.drafter.result import DrafterResult, Place
 from specproof.audit.drafter.sampled import sample_drafts
-from specproof.audit.engine_suite import DRAFTERS as TINY
-from specproof.audit.engine_suite import VOCABULARY
+from specproof.audit.engine_suite import DRAFTERS, VOCABULARY
 from specproof.backends.hf import HFBackend
 from specproof.errors import SpecproofError
 from specproof.testing.tiny import tiny_model
@@ -47,7 +46,7 @@ class Where(NamedTuple):
 def tiny_place(name: str, make: Callable[[Backend], Drafter] | None = None) -> Where:
     """A drafter on a tiny model in double precision; `make` builds one that is not of the suite."""
     target: Backend = HFBackend(tiny_model("llama", VOCABULARY, seed=0))
-    drafter = TINY[name]("llama") if make is None else make(target)
+    drafter = DRAFTERS[name]("llama") if make is None else make(target)
     # An EAGLE head reads what its own target keeps.
     target = getattr(drafter, "target", None) or target
     contexts = [Context(text, params) for text in _TEXTS for params in (FULL, FILTERED)]

@@ -1,8 +1,8 @@
 """Draws with the noise of production, or the drafter's own: counts at the first node, two PITs at all of them.
 
 After one context the first node always has the same row, so that its tokens can be counted (G test). Deeper rows
-change with the draft, but each is known before its token is drawn: u = F(x-) + v p(x) with v uniform is uniform and
-independent of what came before, in any fixed order of the tokens. Two are tested: by number, by probability.
+change with the draft, but each is known before its token is drawn: u = F(x-) + v p(x) with v uniform is uniform,
+and independent of what came before, in any fixed order of the tokens. Two are tested: by number, by probability.
 """
 
 from __future__ import annotations

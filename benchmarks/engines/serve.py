@@ -7,7 +7,7 @@ with Ctrl-C. Then, with one server of each kind, for instance:
 
     specproof audit endpoint http://127.0.0.1:8101/v1 --reference http://127.0.0.1:8100/v1
 
-Both are given the same weights: llama.cpp the GGUF file that comes with the package, vLLM a folder in bfloat16 that
+Both are given the same weights: llama.cpp the GGUF file of the package, vLLM a folder in bfloat16 that
 is made from it below the place.
 """
 
@@ -52,7 +52,7 @@ def llama_cpp(place: Path, port: int, speculation: str) -> list[str]:
 
 
 def vllm(place: Path, port: int, speculation: str) -> list[str]:
-    """vLLM's server. `vllm serve` itself asks for a package named vllm, which the build for processors is not."""
+    """The server of vLLM. `vllm serve` itself asks for a package named vllm, which the build for processors is not."""
     given = ["--model", str(folder(place)), "--served-model-name", MODEL, "--dtype", "bfloat16"]
     given += ["--enforce-eager", "--max-model-len", "2048", "--max-num-seqs", "8"]
     if speculation == "lookup":

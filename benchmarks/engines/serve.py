@@ -52,7 +52,7 @@ def llama_cpp(place: Path, port: int, speculation: str) -> list[str]:
 
 
 def vllm(place: Path, port: int, speculation: str) -> list[str]:
-    """The server of vLLM. `vllm serve` itself asks for a package named vllm, which the build for processors is not."""
+    """The server of vLLM. `vllm serve` itself asks for a package of that name, which the CPU build is not."""
     given = ["--model", str(folder(place)), "--served-model-name", MODEL, "--dtype", "bfloat16"]
     given += ["--enforce-eager", "--max-model-len", "2048", "--max-num-seqs", "8"]
     if speculation == "lookup":

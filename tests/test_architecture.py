@@ -28,6 +28,7 @@ LEVEL = {
     "hf": 7,
     "server": 7,
     "cli": 8,
+    "pytest_plugin": 8,
 }
 # The kits for third parties and the audits use each other's pieces; the server's page shows audits.
 SAME_LEVEL = {("testing", "audit"), ("audit", "testing"), ("server", "audit")}
@@ -74,8 +75,9 @@ def test_files_functions_and_parameter_lists_are_small(path):
         "import specproof",
         "import specproof.rules, specproof.drafters, specproof.backends",
         "from specproof.cli.main import build_parser; build_parser().format_help()",
+        "import specproof.pytest_plugin; assert 'numpy' not in sys.modules",
     ],
 )
 def test_import_and_help_load_no_torch(command):
-    code = f"{command}; import sys; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
+    code = f"import sys; {command}; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

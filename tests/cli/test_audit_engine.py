@@ -13,7 +13,7 @@ def audit(capsys, model_folder, draft_folder):
 
     def run(*argv):
         models = ["--model", model_folder, "--prompt", "a b c", "--prompt", "d e", "--max-tokens", 16]
-        sizes = ["--tokens", 400, "--detect", 0.3, "--seed", 1]
+        sizes = ["--tokens", 400, "--detect", 0.3, "--seed", 1, "--prefixes", 3, "--draws", 16]
         code = main(["audit", "engine", *map(str, [*models, *sizes, *argv])])
         captured = capsys.readouterr()
         return code, captured.out, captured.err
@@ -22,9 +22,14 @@ def audit(capsys, model_folder, draft_folder):
     return run
 
 
-def test_a_correct_engine_is_lossless(audit):
-    code, out, err = audit(*audit.draft, "--temperature", 0.9)
+def test_a_correct_engine_is_lossless(audit, tmp_path):
+    file = tmp_path / "answer.html"
+    code, out, err = audit(*audit.draft, "--temperature", 0.9, "--html", file)
     assert code == 0, out
+    html = file.read_text()
+    assert "LOSSLESS: audit engine" in html
+    assert html.count('class="panel') == 3
+    assert f"page: {file}" in err
     assert out.startswith("LOSSLESS: engine with drafter ModelDrafter, rule block: no fault was seen")
     assert "false alarms <= 0.001" in out
     assert "again: specproof" in out
@@ -41,7 +46,8 @@ def test_a_lossy_rule_is_convicted(audit):
     assert document["pvalue"] <= 1e-3
     assert document["tv"] > 0.02
     assert document["samples"] < 3000
-    assert document["findings"]["predictions"]
+    assert document["families"]
+    assert document["panel"][0]["samples"] == 16
     assert document["plan"]["alpha"] == 1e-3
 
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import shlex
 import sys
 from dataclasses import asdict, fields
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from specproof.cli.answers import EXIT_CODES, add_answer_flags, check_html, give, replay_command
 from specproof.cli.flags import add_model_flags, add_sampling_flags, prepare_torch, sampling_from
 from specproof.errors import SpecproofError, unknown
 from specproof.types import SamplingParams
-
-if TYPE_CHECKING:
-    from specproof.audit.white.verdict import WhiteResult
 
 # Flags of the exact audit only, and of both; all others are of the statistical one.
 _EXACT = ("architecture", "params", "mutants")
@@ -30,7 +27,7 @@ def add_parser(kinds: Any) -> None:
         description="Run the engine on a model, score every token again from the text alone, and bet against the "
         "claim that each was drawn from the model's own law. A correct engine is called biased at most at rate "
         "--alpha, however often one looks. With --exact: enumerate every random decision on a tiny transformer. "
-        "Exit code 0 lossless, 1 biased, 3 no answer.",
+        + EXIT_CODES,
         allow_abbrev=False,
         conflict_handler="resolve",
     )
@@ -54,13 +51,17 @@ def add_parser(kinds: Any) -> None:
     engine.add_argument(
         "--detect", type=float, default=0.1, help="total variation that must not be missed (default 0.1)"
     )
+    engine.add_argument("--prefixes", type=int, default=8, help="prefixes that are repeated (default 8)")
+    engine.add_argument(
+        "--draws", type=int, default=128, help="texts drawn after each of them (default 128; 0 for none)"
+    )
     engine.add_argument("--exact", action="store_true", help="enumerate a tiny transformer's engine")
     engine.add_argument(
         "--params", default="filters", help="filters (default), or text: penalties, bans and all that looks at it"
     )
     engine.add_argument("--architecture", default="llama", help="llama (default), qwen2, qwen3 or gpt2")
     engine.add_argument("--mutants", action="store_true", help="audit engines with a planted fault as well")
-    engine.add_argument("--json", action="store_true", help="one JSON document")
+    add_answer_flags(engine)
     defaults = {action.dest: action.default for action in engine._actions}
     engine.set_defaults(run=partial(run_engine, defaults))
 
@@ -97,7 +98,16 @@ def _run_white(args: argparse.Namespace) -> int:
     from specproof.engine.loading import chat_tokens, load_engine
 
     length = 64 if args.max_tokens is None else args.max_tokens
-    plan = Plan(args.alpha, args.tokens, length, detect=args.detect, seed=args.seed or 0)
+    check_html(args)
+    plan = Plan(
+        args.alpha,
+        args.tokens,
+        length,
+        detect=args.detect,
+        seed=args.seed or 0,
+        prefixes=args.prefixes,
+        draws=args.draws,
+    )
     args.max_tokens = length
     params = sampling_from(args)
     engine = load_engine(
@@ -119,25 +129,9 @@ def _run_white(args: argparse.Namespace) -> int:
         params,
         plan,
         announce=lambda line: print(line, file=sys.stderr, flush=True),
-        replay=shlex.join(["specproof", *sys.argv[1:]]),
+        replay=replay_command(),
     )
-    print(json.dumps(_document(result), indent=2) if args.json else result)
-    return result.exit_code
-
-
-def _document(result: WhiteResult) -> dict[str, Any]:
-    """The result for JSON; an unlimited number is null."""
-    document = asdict(result) | {
-        "verdict": result.verdict.value,
-        "ok": result.ok,
-        "tv": result.tv,
-        "pvalue": result.pvalue,
-        "samples": result.samples,
-        "power": result.power,
-        "acceptance": result.findings.acceptance,
-    }
-    finite: dict[str, Any] = json.loads(json.dumps(document), parse_constant=lambda _: None)
-    return finite
+    return give(result.answer(), args, result)
 
 
 def _run_exact(args: argparse.Namespace) -> int:

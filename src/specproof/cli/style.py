@@ -71,6 +71,21 @@ rect.over { fill: var(--wrong); }
 rect.short { fill: url(#red); stroke: var(--wrong); }
 line.best { stroke: var(--good); stroke-width: 2; stroke-dasharray: 5 3; }
 svg .best { fill: var(--good); font-size: 13px; }
+.left { text-anchor: start; }
+polyline.track { fill: none; stroke-width: 1.6; stroke-linejoin: round; stroke: var(--track); }
+polyline.t0 { stroke-width: 3; }
+svg text.track { fill: var(--track); font-size: 12px; }
+svg text.t0 { font-weight: 650; }
+.t0 { --track: var(--ink); } .t1 { --track: #d1662b; } .t2 { --track: #2f8f6b; } .t3 { --track: #8a63d2; }
+.t4 { --track: #c0396f; } .t5 { --track: #2f7fd0; } .t6 { --track: #a3851a; }
+.t7, .t8, .t9 { --track: var(--muted); }
+line.spread { stroke: var(--ink); stroke-width: 1.2; opacity: .75; }
+.note + .legend { margin-top: 10px; }
+.prefixes { display: grid; grid-template-columns: repeat(auto-fit, minmax(430px, 1fr)); gap: 14px;
+  margin: 14px 0 0; }
+.prefixes .card { margin: 0; padding: 14px 16px; }
+.prefixes h3 { font-weight: 500; font-size: 13px; color: var(--muted); margin-bottom: 6px; }
+pre { margin: 10px 0 0; font-size: 13px; line-height: 1.45; }
 rect.outline { fill: none; stroke: var(--ink); stroke-width: 2; }
 
 ol { margin: 14px 0 0; padding: 0; list-style: none; display: grid; gap: 8px; }

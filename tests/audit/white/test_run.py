@@ -29,7 +29,7 @@ from specproof.types import Output, SamplingParams
 
 PROMPTS = ((1, 2), (3,), (4, 5, 6))
 PLAIN = SamplingParams()
-PLAN = Plan(tokens=1000, at_once=16, length=32, detect=0.15)
+PLAN = Plan(tokens=1000, at_once=16, length=32, detect=0.15, prefixes=4, draws=32, depth=3)
 
 
 def audit(engine, params=PLAIN, plan=PLAN, **options):

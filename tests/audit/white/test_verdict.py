@@ -9,7 +9,8 @@ from specproof.audit.white.ledger import Ledger
 from specproof.audit.white.near_tie import near_ties
 from specproof.audit.white.plan import Plan, digest
 from specproof.audit.white.planner import Prediction
-from specproof.audit.white.verdict import Arms, Findings, WhiteResult, decide
+from specproof.audit.white.result import WhiteResult
+from specproof.audit.white.verdict import Arms, Findings, decide
 from specproof.errors import SpecproofError
 
 PLAN = Plan()
@@ -86,9 +87,9 @@ def test_exit_codes():
 def test_what_a_result_says():
     found = findings()
     result = WhiteResult(Verdict.LOSSLESS, "no fault was seen", {}, PLAN, "abc", found, "specproof audit engine")
-    assert result.pvalue == pytest.approx(np.exp(-1))
+    assert result.pvalue == pytest.approx(2 * np.exp(-1))  # bets have half of alpha
     assert (result.samples, result.tv, result.power) == (4096, None, 0.05)
-    assert "p-value 0.37 after 4096 tokens" in str(result)
+    assert "p-value 0.74, false alarms <= 0.001; bets, at any time: 0.37 after 4096 tokens" in str(result)
     assert "known faults of TV 0.050 are caught with 95 % power (least: a fault)" in str(result)
     assert "plan abc; again: specproof audit engine" in str(result)
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import numpy as np
-from scipy.special import logsumexp
 
 from specproof.audit.white.emission import Emissions, Flags, Floats, quotient
 from specproof.audit.white.faults import EXPONENTS, FAULTS, Fault
@@ -62,7 +61,7 @@ class Temperature:
         """See `Arm.log_e`."""
         logs = emissions.log_target
         at = _at_token(emissions, logs)
-        columns = [(power - 1) * at - _logsumexp(power * logs) for power in self.exponents]
+        columns = [(power - 1) * at - log_sum(power * logs) for power in self.exponents]
         return _allowed(emissions, np.stack(columns, 1))
 
     def factors(self, emissions: Emissions) -> Iterator[Floats]:
@@ -90,7 +89,7 @@ class DraftTilt:
             drafted = emissions.some(emissions.drafted)
             logs = self._logs(drafted)
             at = drafted.at_token(logs)
-            columns = [power * at - _logsumexp(drafted.log_target + power * logs) for power in self.powers]
+            columns = [power * at - log_sum(drafted.log_target + power * logs) for power in self.powers]
             found[emissions.drafted] = np.stack(columns, 1)
         return _allowed(emissions, found)
 
@@ -214,11 +213,10 @@ def repeated(text: tuple[int, ...], before: list[tuple[tuple[int, ...], float]],
 
     Seeds that are shared give equal texts, each of which comes up as often as it should only by chance.
     """
-    equal = [-logarithm for other, logarithm in before if other == text]
     if not before:
         return 0.0
-    terms = [np.log1p(-share), *(np.log(share / len(before)) + weight for weight in equal)]
-    return float(logsumexp(terms))
+    equal = [np.log(share / len(before)) - logarithm for other, logarithm in before if other == text]
+    return float(np.logaddexp.reduce([np.log1p(-share), *equal]))
 
 
 def _blend(ratio: Floats, share: float) -> Floats:
@@ -235,8 +233,8 @@ def _allowed(emissions: Emissions, logs: Floats) -> Floats:
     return np.where(emissions.mass[:, None] > 0, logs, 0)
 
 
-def _logsumexp(rows: Floats) -> Floats:
-    """[n] of rows [n, V] with at least one finite entry each."""
+def log_sum(rows: Floats) -> Floats:
+    """[n] logarithm of the sum of exp of rows [n, V], with at least one finite entry each."""
     top = rows.max(1, keepdims=True)
     return np.asarray(np.log(np.exp(rows - top).sum(1)) + top[:, 0])
 
@@ -244,5 +242,5 @@ def _logsumexp(rows: Floats) -> Floats:
 def _normalised(logs: Floats, emissions: Emissions) -> Floats:
     """[n, V] exp of logs, scaled to mean 1 under the target; 1 where the target has no mass."""
     with np.errstate(invalid="ignore"):
-        total = _logsumexp(np.where(emissions.target > 0, emissions.log_target + logs, -np.inf))
+        total = log_sum(np.where(emissions.target > 0, emissions.log_target + logs, -np.inf))
     return np.where(emissions.target > 0, np.exp(np.where(emissions.target > 0, logs, 0) - total[:, None]), 1)

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.special import logsumexp
 
-from specproof.audit.white.arms import Arm, DraftTilt, Library, Position, Serial, Temperature
-from specproof.audit.white.emission import STRATA, Emissions, Floats
+from specproof.audit.white.arms import Arm, DraftTilt, Library, Position, Serial, Temperature, log_sum
+from specproof.audit.white.emission import STRATA, Emissions, Flags, Floats
 from specproof.errors import SpecproofError
 
 WITHOUT_DRAFT: tuple[Arm, ...] = (
@@ -71,14 +70,20 @@ class _Purse:
 
     logs: Floats
     highest: float = 0.0
+    now: float = 0.0
 
-    def play(self, increments: Floats) -> Floats:
-        """[n] logarithm of the mean capital after each emission."""
-        paths = self.logs + np.cumsum(increments, axis=0)
-        self.logs = paths[-1]
-        means = logsumexp(paths, axis=1) - np.log(len(self.logs))
-        self.highest = max(self.highest, float(means.max()))
-        return np.asarray(means)
+    def play(self, increments: Floats, here: Flags | None = None) -> Floats:
+        """[n] logarithm of the mean capital after each emission, played at those that are `here`."""
+        played = increments if here is None else increments[here]
+        means = np.empty(len(played) + 1)
+        means[0] = self.now
+        if len(played):
+            paths = self.logs + np.cumsum(played, axis=0)
+            self.logs = paths[-1]
+            means[1:] = log_sum(paths) - np.log(len(self.logs))
+            self.now = float(means[-1])
+            self.highest = max(self.highest, float(means.max()))
+        return means[1:] if here is None else means[np.cumsum(here)]
 
 
 @dataclass
@@ -90,6 +95,7 @@ class Evidence:
         tokens: how many were played.
         log_e, highest: logarithm of the capital now, and at its highest after any token.
         forbidden: tokens that had no target mass; one is proof.
+        history: after each portion: tokens so far, logarithm of the capital, and of each arm's on all emissions.
     """
 
     mixture: Mixture = field(default_factory=Mixture)
@@ -97,6 +103,7 @@ class Evidence:
     log_e: float = 0.0
     highest: float = 0.0
     forbidden: int = 0
+    history: list[tuple[int, float, tuple[float, ...]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         arms, self._serial_arm = self.mixture.arms, Serial()
@@ -106,8 +113,9 @@ class Evidence:
         self._repeats = _Purse(np.zeros(1))
         mixture, count, strata = self.mixture, len(arms), len(STRATA)
         weights = [mixture.everywhere / count] * count + [mixture.by_stratum / count / strata] * (count * strata)
-        self._weights = np.array([*weights, mixture.serial, mixture.repeats])
-        self._parts = np.zeros(len(self._weights))
+        with np.errstate(divide="ignore"):
+            self._log_weights = np.log(np.array([*weights, mixture.serial, mixture.repeats]))
+        self._parts = np.zeros(len(self._log_weights))
 
     def play(self, emissions: Emissions) -> Floats:
         """[n] logarithm of the capital after each of these emissions; infinite once a token had no mass."""
@@ -116,18 +124,19 @@ class Evidence:
         steps = [arm.log_e(emissions) for arm in self.mixture.arms]
         paths = [purse.play(step) for purse, step in zip(self._all, steps, strict=True)]
         for number, purses in enumerate(self._strata):
-            here = (emissions.strata == number)[:, None]
-            paths += [purse.play(np.where(here, s, 0)) for purse, s in zip(purses, steps, strict=True)]
+            here = emissions.strata == number
+            paths += [purse.play(step, here) for purse, step in zip(purses, steps, strict=True)]
         paths.append(self._serial.play(self._serial_arm.log_e(emissions)))
         paths.append(np.full(len(emissions), self._repeats.logs[0]))
         stacked = np.stack(paths)
         self._parts = stacked[:, -1].copy()
-        path = np.asarray(logsumexp(stacked, b=self._weights[:, None], axis=0))
+        path = log_sum(stacked.T + self._log_weights)
         missing = emissions.mass <= 0
         self.forbidden += int(missing.sum())
         path = np.where(np.cumsum(missing) + (self.forbidden - missing.sum()) > 0, np.inf, path)
         self.tokens += len(emissions)
         self._note(path)
+        self.history.append((self.tokens, self.log_e, tuple(float(each[-1]) for each in stacked[: len(steps)])))
         return path
 
     def play_repeat(self, log_e: float) -> None:
@@ -136,7 +145,7 @@ class Evidence:
             return
         self._parts[-1] = self._repeats.play(np.array([[log_e]]))[0]
         if not self.forbidden:
-            self._note(np.array([logsumexp(self._parts, b=self._weights)]))
+            self._note(log_sum(self._parts[None] + self._log_weights))
 
     def by_arm(self) -> dict[str, float]:
         """Highest logarithm of each arm's own capital, had it been played alone on all emissions."""

@@ -18,6 +18,7 @@ from specproof.audit.white.emission import Emissions, Flags, Floats
 from specproof.audit.white.record import Places
 from specproof.backends.hf import HFBackend
 from specproof.backends.table import TableBackend
+from specproof.drafters.none import empty_draft
 from specproof.errors import NumericsError, SpecproofError
 from specproof.sampling import fold, no_law, warp_batch
 from specproof.stopping import commit
@@ -118,6 +119,18 @@ def _portion(start: TokenSequence, output: list[int], logits: Tensor, under: Con
     edge = _edges(emissions, exact, (sequence, draft), under.margin)
     gaps, runners_up = (top[:, 0] - at_token).numpy(), (top[:, 0] - top[:, 1]).numpy()
     return Scored(emissions.some(~edge), int(edge.sum()), gaps, runners_up)
+
+
+def whole_row(sequence: TokenSequence, logits: Tensor) -> Floats:
+    """[V] the law of the token after a sequence, from the reference's logits [V] there."""
+    return np.asarray(_rows(logits.double()[None], sequence, empty_draft(1))[0])
+
+
+def nudged_row(sequence: TokenSequence, logits: Tensor, token: int, margin: float) -> Floats:
+    """[V] the same, with one token's logit raised by a margin."""
+    raised = logits.double().clone()
+    raised[token] += margin
+    return whole_row(sequence, raised)
 
 
 def _rows(logits: Tensor, sequence: TokenSequence, draft: Draft) -> Floats:

@@ -6,10 +6,12 @@ a p-value at any number of samples, where the chi-square table rejects up to twi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import gammaln, logsumexp, xlogy
+from scipy.stats import chi2
 
 from specproof.audit.white.emission import Floats, Integers
 from specproof.errors import SpecproofError
@@ -17,6 +19,8 @@ from specproof.errors import SpecproofError
 FEWEST_EXPECTED = 5
 TAIL_CELLS = 30
 DRAWS = 9_999
+# Of the statistic of several groups: at most so many are drawn, and so many larger ones end it.
+MOST, ENOUGH = 9_999, 20
 CONCENTRATIONS = (10.0, 100.0, 1_000.0, 10_000.0, 100_000.0)
 
 
@@ -103,7 +107,7 @@ def repeated_test(counts: Integers, row: Floats, *, draws: int = DRAWS, seed: in
     return Repeated(samples, len(masses), g, pearson, g_pvalue, pearson_pvalue, tv, forbidden)
 
 
-def g_statistic(observed: Integers, masses: Floats) -> Floats:
+def g_statistic(observed: Floats | Integers, masses: Floats) -> Floats:
     """[..] 2 x sum of O ln(O / E), of counts [.., K]."""
     expected = observed.sum(-1, keepdims=True) * masses
     return np.asarray(2 * (xlogy(observed, observed) - xlogy(observed, expected)).sum(-1))
@@ -121,13 +125,96 @@ def dirichlet_log_e(observed: Integers, masses: Floats) -> Floats:
     The likelihood ratio of Dirichlet mixtures around the row, from loose to tight, against the row itself. The
     cells must not depend on the counts. Infinite where a cell without mass was hit.
     """
-    total = observed.sum(-1)
     live = masses > 0
-    seen = observed[..., live]
+    mean = logsumexp(dirichlet_terms(observed[..., live], masses[live]), axis=0) - np.log(len(CONCENTRATIONS))
+    return np.where((observed[..., ~live] > 0).any(-1), np.inf, mean)
+
+
+def dirichlet_terms(observed: Floats | Integers, masses: Floats) -> Floats:
+    """[concentrations, ..] logarithm of each mixture's likelihood ratio, of counts [.., K]; all masses > 0."""
+    total = observed.sum(-1)
     parts = []
     for concentration in CONCENTRATIONS:
-        prior = concentration * masses[live]
-        ratio = (gammaln(prior + seen) - gammaln(prior) - seen * np.log(masses[live])).sum(-1)
+        prior = concentration * masses
+        ratio = (gammaln(prior + observed) - gammaln(prior) - observed * np.log(masses)).sum(-1)
         parts.append(gammaln(concentration) - gammaln(concentration + total) + ratio)
-    mean = logsumexp(np.stack(parts), axis=0) - np.log(len(CONCENTRATIONS))
-    return np.where((observed[..., ~live] > 0).any(-1), np.inf, mean)
+    return np.stack(parts)
+
+
+class Group(NamedTuple):
+    """Draws after one prefix or context, counted in cells that were chosen beforehand.
+
+    Attributes:
+        observed: [K] counts.
+        masses: [K] of the cells; they sum to 1.
+    """
+
+    observed: Floats | Integers
+    masses: Floats
+
+
+def summed_g(groups: Sequence[Group]) -> float:
+    """G of several groups together."""
+    return sum(float(g_statistic(group.observed, group.masses)) for group in groups)
+
+
+def tail_pvalue(groups: Sequence[Group], value: float, rng: np.random.Generator) -> float:
+    """P-value of the summed G of groups whose sizes are given, by drawing them until enough are larger.
+
+    Exact at any size: twenty larger ones end it, and then 20 / draws is a p-value as (1 + larger) / (1 + draws)
+    is at the end (Besag and Clifford, Biometrika 1991).
+    """
+    sizes = [round(float(group.observed.sum())) for group in groups]
+    larger = done = 0
+    for several in (99, 900, MOST - 999):
+        drawn = np.zeros(several)
+        for size, group in zip(sizes, groups, strict=True):
+            if size > 0:
+                drawn += g_statistic(rng.multinomial(size, group.masses, size=several), group.masses)
+        hits = np.flatnonzero(drawn >= value * (1 - 1e-12))
+        if larger + len(hits) >= ENOUGH:
+            return ENOUGH / (done + int(hits[ENOUGH - larger - 1]) + 1)
+        larger, done = larger + len(hits), done + several
+    return (1 + larger) / (1 + done)
+
+
+def fisher(pvalues: Sequence[float]) -> float:
+    """One p-value of several, each of which is one whatever the earlier ones were; 0 if one is."""
+    if not pvalues or min(pvalues) <= 0:
+        return 0.0 if pvalues else 1.0
+    return float(chi2.sf(-2 * np.log(pvalues).sum(), 2 * len(pvalues)))
+
+
+def eased(groups: Sequence[Group], moves: int) -> list[Group]:
+    """The groups after the `moves` draws that lower G most went elsewhere in theirs.
+
+    Draws from a law within total variation delta of the masses are draws from the masses, but for a number that
+    is binomial with chance delta at most. If that number is no more than `moves`, then G of what is left here is
+    no more than G of draws from the masses. G is separable and convex, so the best move after the best is best.
+    """
+    found = [Group(np.array(group.observed, dtype=np.float64), group.masses) for group in groups]
+    best = [_best_move(group) for group in found]
+    for _ in range(moves if found else 0):
+        at = max(range(len(found)), key=lambda i: best[i][0])
+        gain, out, into = best[at]
+        if gain <= 0:
+            break
+        found[at].observed[out] -= 1
+        found[at].observed[into] += 1
+        best[at] = _best_move(found[at])
+    return found
+
+
+def _best_move(group: Group) -> tuple[float, int, int]:
+    """How much G falls if one draw goes from a cell to another; and these."""
+    observed = np.asarray(group.observed, dtype=np.float64)
+    expected = observed.sum() * group.masses
+
+    def part(counts: Floats) -> Floats:
+        return np.asarray(2 * (xlogy(counts, counts) - xlogy(counts, expected)))
+
+    now = part(observed)
+    less = np.where(observed >= 1, now - part(np.maximum(observed - 1, 0)), -np.inf)
+    more = part(observed + 1) - now
+    out, into = int(less.argmax()), int(more.argmin())
+    return float(less[out] - more[into]) if len(observed) > 1 and observed.sum() > 0 else 0.0, out, into

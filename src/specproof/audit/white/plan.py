@@ -9,8 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from specproof.audit.answer import split_alpha
 from specproof.audit.white.evidence import Mixture
 from specproof.errors import SpecproofError
+
+# The tests of a run, and their shares of alpha where there is a panel.
+BETS, PANEL, STRATA, REPEATS = "bets on running text", "panel", "panel by place in the draft", "equal texts"
+SHARES = {BETS: 0.5, PANEL: 0.3, STRATA: 0.1, REPEATS: 0.1}
+# How prefixes are chosen, in words, for the plan.
+CHOICE = "of each text without speculation, the place among its first 16 with most tokens that expect 5 draws"
 
 
 @dataclass(frozen=True)
@@ -24,6 +31,8 @@ class Plan:
         at_once: texts in the making at a time, which bounds the memory.
         detect: a total variation; a run that would have missed a known fault of this size is inconclusive.
         seed: of texts and of the noise inside tokens.
+        prefixes, draws, depth: of the panel: how many prefixes are repeated, how often each, and tokens that are
+            drawn after it. No draws, no panel. At temperature 0 there is none.
     """
 
     alpha: float = 1e-3
@@ -32,6 +41,9 @@ class Plan:
     at_once: int = 8
     detect: float = 0.1
     seed: int = 0
+    prefixes: int = 8
+    draws: int = 128
+    depth: int = 5
 
     def __post_init__(self) -> None:
         def need(ok: bool, name: str, allowed: str) -> None:
@@ -44,6 +56,9 @@ class Plan:
         need(self.at_once >= 1, "at_once", "a whole number >= 1")
         need(0 < self.detect < 1, "detect", "a total variation between 0 and 1")
         need(0 <= self.seed < 2**64, "seed", "a whole number in [0, 2**64)")
+        need(1 <= self.prefixes <= 256, "prefixes", "1 to 256")
+        need(self.draws == 0 or self.draws >= 16, "draws", "16 or more after each prefix, or 0 for no panel")
+        need(1 <= self.depth <= 16, "depth", "1 to 16 tokens after a prefix")
 
     @property
     def control(self) -> int:
@@ -51,17 +66,23 @@ class Plan:
         return max(self.length, self.tokens // 4)
 
     @property
+    def levels(self) -> dict[str, float]:
+        """The rate of false alarms of each test; together they are alpha."""
+        return split_alpha(self.alpha, SHARES if self.draws else {BETS: 1.0})
+
+    @property
     def barrier(self) -> float:
         """Logarithm of the capital that convicts."""
-        return float(-np.log(self.alpha))
+        return float(-np.log(self.levels[BETS]))
 
     def seeds(self, use: int, count: int) -> list[int]:
-        """The first `count` seeds of texts for a use: 0 with speculation off, 1 with it."""
+        """The first `count` seeds of texts for a use: 0 with speculation off, 1 with it; 2 and 3 of the panel."""
         return [int(state) for state in np.random.SeedSequence((self.seed, use)).generate_state(count, np.uint64)]
 
     def described(self, mixture: Mixture, setting: dict[str, Any]) -> dict[str, Any]:
         """Everything that was fixed: sizes, seeds, bets, weights, and what is audited."""
-        return {"plan": asdict(self), "mixture": mixture.described(), "setting": setting}
+        tests = {"levels": self.levels, "chosen prefixes": CHOICE}
+        return {"plan": asdict(self), "mixture": mixture.described(), "tests": tests, "setting": setting}
 
 
 def digest(described: dict[str, Any]) -> str:

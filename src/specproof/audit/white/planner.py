@@ -25,7 +25,7 @@ from specproof.audit.white.faults import EXPONENTS, FAULTS, Fault, distance, tem
 POWER = 0.95
 _SIGMAS = float(norm.ppf(POWER))
 # A family that moves less than this on average does not act here.
-_ACTS = 1e-4
+ACTS = 1e-4
 # The faults of every statement of power: the library, and temperatures on both sides.
 FAMILIES: tuple[Fault, ...] = (*FAULTS, *map(temperature_fault, EXPONENTS))
 
@@ -125,7 +125,7 @@ class Planner:
 
     def predictions(self, tokens: int) -> tuple[Prediction, ...]:
         """What each family would have meant for an audit of this many tokens; those that act here."""
-        acting = [sums for sums in self._sums.values() if sums.tv > _ACTS * self.seen]
+        acting = [sums for sums in self._sums.values() if sums.tv > ACTS * self.seen]
         return tuple(self._prediction(sums, tokens) for sums in acting)
 
     def distance_of(self, name: str) -> float | None:

@@ -1,69 +1,47 @@
-"""Audit of our engine on a real model: run it, score what came out, bet, stop when decided."""
+"""Audit of our engine on a real model: run it, score what came out, bet, repeat some prefixes, answer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from specproof.audit.white.contexts import Prefixes, informative
+from specproof.audit.white.draws import Draws, PanelResult
 from specproof.audit.white.evidence import WITHOUT_DRAFT, Mixture
 from specproof.audit.white.fit import best_fit
-from specproof.audit.white.forcing import Conditions, Reference, Scored, ends_right, reference_for, score
+from specproof.audit.white.forcing import Conditions, Reference, Scored, reference_for, score
+from specproof.audit.white.foresight import Foresight, foresee
 from specproof.audit.white.ledger import Ledger, measure
 from specproof.audit.white.near_tie import margin_for
-from specproof.audit.white.plan import Plan, digest
-from specproof.audit.white.planner import Planner
+from specproof.audit.white.picture import bars, tracks
+from specproof.audit.white.plan import BETS, PANEL, Plan, digest
+from specproof.audit.white.planner import Planner, Prediction
 from specproof.audit.white.record import Places, recorded
+from specproof.audit.white.result import WhiteResult
 from specproof.audit.white.side import Side
-from specproof.audit.white.verdict import Findings, WhiteResult, decide
+from specproof.audit.white.texts import Counts, Text, begun, repeated_texts, running
+from specproof.audit.white.verdict import Findings, decide
 from specproof.backends.hf import HFBackend
 from specproof.engine.engine import Engine
-from specproof.engine.requests import Request
 from specproof.errors import SpecproofError
-from specproof.types import Backend, SamplingParams, TokenSequence
+from specproof.types import Backend, SamplingParams
 
-PLAIN, SPECULATIVE = 0, 1
+PLAIN, SPECULATIVE, PANEL_SPECULATIVE, PANEL_PLAIN = 0, 1, 2, 3
 # Texts on which rounding is measured, and about how many emissions power is computed over.
 LEDGER_TEXTS, POWER_ROWS = 4, 128
 
 
-class Text(NamedTuple):
-    """A finished text: number of its prompt, the sequence before its first token, the request."""
+class Panel(NamedTuple):
+    """The panel of a run: its draws, what they came to, and without speculation after an alarm."""
 
-    prompt: int
-    start: TokenSequence
-    request: Request
-
-    @property
-    def output(self) -> list[int]:
-        """Its tokens."""
-        return self.request.sequence.output
-
-
-@dataclass
-class Counts:
-    """What is counted while an engine speculates."""
-
-    drafted: int = 0
-    accepted: int = 0
-    texts: int = 0
-    misended: int = 0
-    notes: dict[str, None] = field(default_factory=dict)
-
-    def add(self, text: Text, context: int) -> None:
-        """Count a text."""
-        request = text.request
-        self.texts += 1
-        self.drafted += request.stats.drafted
-        self.accepted += request.stats.accepted
-        self.notes |= dict.fromkeys(request.warnings)
-        if request.error:
-            self.notes[request.error] = None
-        else:
-            self.misended += not ends_right(text.start, text.output, request.sequence.finish_reason, context)
+    draws: Draws
+    result: PanelResult
+    control: PanelResult | None
+    foreseen: list[Foresight]
 
 
 @dataclass
@@ -75,6 +53,8 @@ class Audit:
         reference: scores texts.
         announce: told how it goes.
         ledger: what rounding does; measured on the first texts.
+        counts: of everything that the engine drafted.
+        prefixes: what the panel repeats; chosen from texts without speculation.
     """
 
     engine: Engine
@@ -84,37 +64,19 @@ class Audit:
     reference: Reference
     announce: Callable[[str], None]
     ledger: Ledger = field(default_factory=Ledger.empty)
+    counts: Counts = field(default_factory=Counts)
+    prefixes: list[list[int]] = field(default_factory=list)
 
     @property
     def greedy(self) -> bool:
         """Whether temperature is 0."""
         return self.params.temperature == 0
 
-    def texts(self, engine: Engine, use: int, tokens: int) -> Iterator[Text]:
-        """Texts of an engine, `at_once` in the making at a time, until there are this many tokens."""
-        # Enough even if each turn of `at_once` texts should make one token only.
-        seeds = self.plan.seeds(use, tokens * self.plan.at_once)
-        number = made = 0
-        while made < tokens:
-            wave = []
-            for _ in range(min(self.plan.at_once, -(-(tokens - made) // self.plan.length))):
-                prompt = number % len(self.prompts)
-                wave.append(self._begun(engine, prompt, seeds[number]))
-                number += 1
-            for _ in engine.run(text.request for text in wave):
-                pass
-            if not any(text.output for text in wave):
-                raise SpecproofError(f"no tokens came out: {wave[0].request.error or 'prompts fill the context'}")
-            for text in wave:
-                if made < tokens:
-                    made += len(text.output)
-                    yield text
-
-    def _begun(self, engine: Engine, prompt: int, seed: int) -> Text:
-        params = replace(self.params, seed=seed)
-        request, start = (engine.requests(self.prompts[prompt], params)[0] for _ in range(2))
-        start.read(len(start.unread))
-        return Text(prompt, start.sequence, request)
+    @property
+    def plain(self) -> Engine:
+        """The engine without speculation."""
+        inner = self.engine
+        return Engine(inner.target, "none", tokenizer=inner.tokenizer, eos=inner.eos, max_batch=inner.max_batch)
 
     def scored(self, text: Text, noise: np.random.Generator, places: Places | None = None) -> list[Scored]:
         """A text against the reference."""
@@ -123,28 +85,33 @@ class Audit:
         return score(text.start, text.output, logits, Conditions(places, inside, margin))
 
     def control(self, fresh: Backend | None) -> Side:
-        """Speculation off; measures the ledger on the way."""
-        engine, plan = self.engine, self.plan
-        plain = Engine(engine.target, "none", tokenizer=engine.tokenizer, eos=engine.eos, max_batch=plan.at_once)
-        texts = list(self.texts(plain, PLAIN, plan.control))
+        """Speculation off; measures the ledger and chooses prefixes on the way."""
+        plan = self.plan
+        texts = list(running(self.plain, self.prompts, self.params, plan, PLAIN))
         if fresh is not None:
             some = [(text.start, text.output) for text in texts[:LEDGER_TEXTS] if text.output]
             self.ledger = measure(fresh, self.reference, some)
         side = Side(plan, self.ledger, self.greedy, Mixture.plain(WITHOUT_DRAFT))
         noise = np.random.default_rng((plan.seed, PLAIN))
         for text in texts:
-            side.take(text.prompt, text.output, self.scored(text, noise))
+            portions = self.scored(text, noise)
+            side.take(text.prompt, text.output, portions)
+            if plan.draws and portions and len(self.prefixes) < plan.prefixes:
+                often = informative(portions[0].emissions.target, plan.draws)
+                prefix = text.start.tokens + text.output[: int(often.argmax()) if len(often) else 0]
+                if prefix not in self.prefixes:
+                    self.prefixes.append(prefix)
         return side
 
-    def speculate(self, mixture: Mixture) -> tuple[Side, Planner, Counts]:
+    def speculate(self, mixture: Mixture) -> tuple[Side, Planner]:
         """Speculation on, until decided or out of tokens."""
-        plan, counts = self.plan, Counts()
-        side, planner = Side(plan, self.ledger, self.greedy, mixture), Planner(plan.alpha, mixture)
+        plan, counts = self.plan, self.counts
+        side, planner = Side(plan, self.ledger, self.greedy, mixture), Planner(plan.levels[BETS], mixture)
         noise = np.random.default_rng((plan.seed, SPECULATIVE))
         stride = max(1, plan.tokens // POWER_ROWS)
         ahead = 0
         with recorded(self.engine) as recorder:
-            for text in self.texts(self.engine, SPECULATIVE, plan.tokens):
+            for text in running(self.engine, self.prompts, self.params, plan, SPECULATIVE):
                 counts.add(text, self.engine.target.context)
                 portions = self.scored(text, noise, recorder.take(text.request.sequence))
                 side.take(text.prompt, text.output, portions)
@@ -155,7 +122,34 @@ class Audit:
                     self.announce(f"{side.tokens} tokens: log capital {side.evidence.log_e:+.1f}")
                 if side.decided or counts.misended:
                     break
-        return side, planner, counts
+        return side, planner
+
+    def panel(self) -> Panel:
+        """Draws after repeated prefixes; after an alarm without speculation as well."""
+        params = replace(self.params, max_tokens=self.plan.depth)
+        params = replace(params, min_tokens=min(params.min_tokens, self.plan.depth))
+        numbers = range(len(self.prefixes))
+        starts = [begun(self.engine, self.prefixes, number, params).start for number in numbers]
+        prefixes = Prefixes(starts, self.reference, self.plan.draws, self.plan.depth)
+        prefixes.score()
+        self.announce(f"{len(starts)} repeated prefixes, {len(prefixes.contexts)} contexts")
+        draws = self._drawn(prefixes, params, PANEL_SPECULATIVE)
+        result, control = draws.judge(self.ledger, self.plan.seed), None
+        if result.convicts(self.plan.levels):
+            control = self._drawn(prefixes, params, PANEL_PLAIN).judge(self.ledger, self.plan.seed)
+        return Panel(draws, result, control, foresee(draws, self.plan.levels[PANEL]))
+
+    def _drawn(self, prefixes: Prefixes, params: SamplingParams, use: int) -> Draws:
+        draws = Draws(prefixes)
+        if use == PANEL_PLAIN:
+            for text in repeated_texts(self.plain, self.prefixes, params, self.plan, use):
+                draws.take(text.prompt, text.output)
+            return draws
+        with recorded(self.engine) as recorder:
+            for text in repeated_texts(self.engine, self.prefixes, params, self.plan, use):
+                self.counts.add(text, self.engine.target.context)
+                draws.take(text.prompt, text.output, recorder.take(text.request.sequence))
+        return draws
 
 
 def audit_white(
@@ -196,12 +190,26 @@ def audit_white(
     tell(f"plan {described}: up to {plan.tokens} tokens, alpha {plan.alpha:g}")
     control = audit.control(fresh)
     tell(f"{control.tokens} tokens without speculation: p-value {control.arms().pvalue:.2g}; {audit.ledger}")
-    side, planner, counts = audit.speculate(mixture)
+    side, planner = audit.speculate(mixture)
+    panel = audit.panel() if plan.draws and not audit.greedy and not audit.counts.misended else None
+    found = _findings(audit, control, side, planner, panel)
+    verdict, reason = decide(found, plan)
+    return WhiteResult(verdict, reason, setting, plan, described, found, replay)
 
+
+def _findings(audit: Audit, control: Side, side: Side, planner: Planner, panel: Panel | None) -> Findings:
+    """Everything that was seen."""
+    counts = audit.counts
     tv, fault = None, ""
-    if not audit.greedy and side.arms().convicts(plan.barrier):
+    if not audit.greedy and side.arms().convicts(audit.plan.barrier):
         tv, fault = best_fit(side.evidence, planner)
-    found = Findings(
+    elif panel is not None and panel.result.convicts(audit.plan.levels):
+        best = max(panel.foreseen, key=lambda each: each.fit, default=None)
+        tv, fault = (
+            panel.result.tv,
+            best.prediction.fault if best is not None and best.fit > 0 else "no known fault",
+        )
+    return Findings(
         bets=side.arms(),
         control=control.arms(),
         ledger=audit.ledger,
@@ -211,13 +219,25 @@ def audit_white(
         misended=counts.misended,
         tv=tv,
         fault=fault,
-        predictions=planner.predictions(side.tokens) if planner.seen else (),
+        predictions=_sooner(planner.predictions(side.tokens) if planner.seen else (), panel),
         greedy=side.greedy(),
         greedy_control=control.greedy(),
         notes=tuple(counts.notes),
+        panel=panel.result if panel is not None else None,
+        panel_control=panel.control if panel is not None else None,
+        tracks=tracks(side.evidence) if not audit.greedy else (),
+        bars=bars(panel.draws, audit.engine.tokenizer) if panel is not None else (),
     )
-    verdict, reason = decide(found, plan)
-    return WhiteResult(verdict, reason, setting, plan, described, found, replay)
+
+
+def _sooner(bets: Sequence[Prediction], panel: Panel | None) -> tuple[Prediction, ...]:
+    """Of each family, what bets or panel would have shown first: the smaller detectable fault."""
+    found = {prediction.fault: prediction for prediction in bets}
+    for each in panel.foreseen if panel is not None else ():
+        other = found.get(each.prediction.fault)
+        if other is None or each.prediction.detectable < other.detectable:
+            found[each.prediction.fault] = each.prediction
+    return tuple(found.values())
 
 
 def _checked(params: SamplingParams, prompts: Sequence[Sequence[int]], plan: Plan) -> SamplingParams:

@@ -1,13 +1,13 @@
-"""From what a run showed to one of seven verdicts, and the result that says it."""
+"""From what a run showed to one of seven verdicts, and its reason."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from specproof.audit.answer import Verdict
+from specproof.audit.answer import Bars, Track, Verdict
+from specproof.audit.white.draws import PanelResult
 from specproof.audit.white.ledger import ROUNDING, Ledger
 from specproof.audit.white.near_tie import NearTies
 from specproof.audit.white.plan import Plan
@@ -64,6 +64,9 @@ class Findings:
         predictions: what known faults would have meant.
         greedy, greedy_control: at temperature 0, in place of the bets.
         notes: failures of requests.
+        panel, panel_control: draws after repeated prefixes with speculation, and, after an alarm, without.
+        tracks: capital over tokens, for a picture.
+        bars: what came out after each prefix against its row, for a picture.
     """
 
     bets: Arms
@@ -79,6 +82,10 @@ class Findings:
     greedy: NearTies | None = None
     greedy_control: NearTies | None = None
     notes: tuple[str, ...] = ()
+    panel: PanelResult | None = None
+    panel_control: PanelResult | None = None
+    tracks: tuple[Track, ...] = ()
+    bars: tuple[Bars, ...] = ()
 
     @property
     def acceptance(self) -> float:
@@ -104,7 +111,8 @@ def decide(found: Findings, plan: Plan) -> tuple[Verdict, str]:
             Verdict.BIASED,
             f"{fails} tokens at temperature 0 are further from the likeliest than rounding moves",
         )
-    if found.bets.convicts(plan.barrier):
+    panel = found.panel is not None and found.panel.convicts(plan.levels)
+    if panel or found.bets.convicts(plan.barrier):
         return _convicted(found, plan)
     if found.notes:
         return Verdict.INCONCLUSIVE, found.notes[0]
@@ -132,14 +140,19 @@ def _baseline(found: Findings, plan: Plan) -> str:
         return "without speculation, tokens at temperature 0 are not the reference's"
     if found.control.beyond_rounding(plan.barrier):
         return "without speculation the tokens do not follow the reference's rows: is it the same model?"
+    if found.panel_control is not None and found.panel_control.beyond_rounding(plan.levels):
+        return "draws after repeated prefixes do not follow the reference's rows without speculation, either"
     return ""
 
 
 def _convicted(found: Findings, plan: Plan) -> tuple[Verdict, str]:
-    if found.bets.beyond_rounding(plan.barrier):
-        if found.bets.forbidden:
-            return Verdict.BIASED, f"{found.bets.forbidden} tokens came out that have probability 0"
-        return Verdict.BIASED, f"best fit: {found.fault}, TV about {found.tv or 0:.3f}"
+    panel = found.panel is not None and found.panel.beyond_rounding(plan.levels)
+    if panel or found.bets.beyond_rounding(plan.barrier):
+        forbidden = found.bets.forbidden + (found.panel.forbidden if found.panel else 0)
+        if forbidden:
+            return Verdict.BIASED, f"{forbidden} tokens came out that have probability 0"
+        where = "" if found.bets.convicts(plan.barrier) else "draws after repeated prefixes; "
+        return Verdict.BIASED, f"{where}best fit: {found.fault}, TV about {found.tv or 0:.3f}"
     if (found.tv or 0) <= 2 * found.ledger.largest:
         return (
             Verdict.WITHIN_NUMERICS,
@@ -148,80 +161,3 @@ def _convicted(found: Findings, plan: Plan) -> tuple[Verdict, str]:
     return Verdict.INCONCLUSIVE, (
         f"tokens are off ({found.fault}, TV about {found.tv or 0:.3f}), but not yet by more than rounding could be"
     )
-
-
-@dataclass(frozen=True)
-class WhiteResult:
-    """Statistical audit of an engine whose target is at hand.
-
-    Attributes:
-        verdict: see `Verdict`.
-        reason: of the verdict, in words.
-        setting: what was audited, by name.
-        plan, digest: what was fixed beforehand, and its hash.
-        findings: what was seen.
-        replay: a command that runs it again, if there is one.
-    """
-
-    verdict: Verdict
-    reason: str
-    setting: dict[str, Any]
-    plan: Plan
-    digest: str
-    findings: Findings
-    replay: str = ""
-
-    @property
-    def ok(self) -> bool:
-        """Exact, lossless, or lossless within numerics."""
-        return self.exit_code == 0
-
-    @property
-    def exit_code(self) -> int:
-        """0 lossless, 1 biased, 3 no answer."""
-        return self.verdict.exit_code
-
-    @property
-    def tv(self) -> float | None:
-        """Estimated total variation a token of the law that fits best; None where nothing speaks against 0."""
-        return self.findings.tv
-
-    @property
-    def pvalue(self) -> float:
-        """Valid whenever one looks; of greedy text, 0 or 1."""
-        greedy = self.findings.greedy
-        return self.findings.bets.pvalue if greedy is None else float(greedy.ok)
-
-    @property
-    def samples(self) -> int:
-        """Tokens audited with speculation on."""
-        greedy = self.findings.greedy
-        return self.findings.bets.tokens if greedy is None else greedy.tokens
-
-    @property
-    def power(self) -> float:
-        """Total variation that would have been caught with 95 % power, for each known family of faults."""
-        return self.findings.power
-
-    def __str__(self) -> str:
-        found = self.findings
-        what = f"drafter {self.setting.get('drafter')}, rule {self.setting.get('rule')}"
-        lines = [f"{self.verdict.value}: engine with {what}: {self.reason}"]
-        lines.append(self._evidence() if found.greedy is None else str(found.greedy))
-        if found.predictions and self.verdict is not Verdict.BIASED:
-            hidden = max(found.predictions, key=lambda prediction: prediction.detectable)
-            lines.append(f"known faults of TV {self.power:.3f} are caught with 95 % power (least: {hidden.fault})")
-        lines.append(f"acceptance {found.acceptance:.2f}, {found.accepted} of {found.drafted} drafted")
-        lines.append(str(found.ledger))
-        if found.bets.edge:
-            lines.append(f"{found.bets.edge} tokens at the edge of a filter, moved across by rounding: left out")
-        lines += [f"note: {note}" for note in found.notes]
-        lines.append(f"plan {self.digest}" + (f"; again: {self.replay}" if self.replay else ""))
-        return "\n  ".join(lines)
-
-    def _evidence(self) -> str:
-        control = self.findings.control
-        return (
-            f"p-value {self.pvalue:.2g} after {self.samples} tokens, at any time, false alarms <= "
-            f"{self.plan.alpha:g}; speculation off: {control.pvalue:.2g} after {control.tokens}"
-        )

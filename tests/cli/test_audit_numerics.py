@@ -11,7 +11,7 @@ from specproof.cli.main import main
 @pytest.fixture
 def audit(capsys, model_folder):
     def run(*argv):
-        sizes = ["--prompt", "a b c", "--prompt", "d", "--tokens", "12", "--length", "6", "--width", "1,3"]
+        sizes = ["--prompt", "a b c", "--prompt", "d", "--tokens", "12", "--length", "3", "--width", "1,3"]
         code = main(["audit", "numerics", "--model", model_folder, *sizes, *map(str, argv)])
         captured = capsys.readouterr()
         return code, captured.out, captured.err
@@ -27,7 +27,7 @@ def test_the_ledger_and_its_verdict(audit, tmp_path):
     assert "rows in bfloat16 against plain decoding, 12 positions" in out
     assert ": bfloat16 moves a row of plain decoding by TV 0.0" in out
     assert "width 3, batch 4, keys and values in int8" in out
-    assert "12 positions in 2 texts" in err
+    assert "12 positions in 4 texts" in err
     html = page.read_text()
     assert html.count("<svg") == 2  # the hatches and the figure
     assert "LOSSLESS WITHIN NUMERICS" in html
@@ -52,6 +52,7 @@ def test_another_reference_is_no_baseline(audit, draft_folder):
     ("argv", "match"),
     [
         (["--kv", "int4"], "unknown kv 'int4'"),
+        (["--batch", "5"], "batch 5 needs as many texts, and 12 tokens are 4 of 3"),
         (["--max-tokens", "7"], "--max-tokens does nothing"),
         (["--bad-words", "a"], "--bad-words is not honoured"),
         (["--width", "100"], "widths=(100,) is not allowed"),

@@ -92,6 +92,11 @@ def audit_numerics(
     own = sha256(repr([list(prompt) for prompt in prompts]).encode()).hexdigest()[:16]
     plan = {"ways": asdict(ways), "names": names, "params": repr(params), "prompts": f"{len(prompts)}, {own}"}
     texts = list(_texts(model, prompts, params, ways))
+    if max(ways.batches) > len(texts):
+        raise SpecproofError(
+            f"batch {max(ways.batches)} needs as many texts, and {ways.tokens} tokens are {len(texts)} of "
+            f"{ways.length}: give more tokens, shorter texts or a smaller batch"
+        )
     tell(f"{sum(len(text.output) for text in texts)} positions in {len(texts)} texts")
     expected = [reference(text.start.tokens + text.output, len(text.start.tokens)) for text in texts]
     plain: dict[str, list[Tensor]] = {}

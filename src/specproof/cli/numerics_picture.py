@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from specproof.audit.numerics.result import NumericsResult
 
 # Geometry in SVG units, which are pixels at full size.
-WIDTH, LEFT, PANEL, BETWEEN, STRIP, TOP, AXIS = 1000, 250, 350, 30, 46, 40, 26
+WIDTH, LEFT, PANEL, BETWEEN, STRIP, TOP, AXIS = 940, 196, 350, 30, 46, 40, 26
 BINS = 50
 # Less than this is drawn as this: equal rows have no logarithm.
 LEAST = 1e-17
@@ -85,7 +85,8 @@ def _figure(result: NumericsResult) -> str:
     for strip, each in enumerate(result.measured):
         base = TOP + (strip + 1) * STRIP - 8
         wrong = each in result.faulty
-        parts.append(f'<text class="row" x="{LEFT - 12}" y="{base - 8}">{escape(str(each.setting))}</text>')
+        short = str(each.setting).replace("keys and values in", "kv")
+        parts.append(f'<text class="row" x="{LEFT - 12}" y="{base - 8}">{escape(short)}</text>')
         parts += _bars("pale", each.reference, (LEFT, base), (low, high))
         if each.setting != each.setting.plain:
             place = (LEFT + PANEL + BETWEEN, base)

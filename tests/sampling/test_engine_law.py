@@ -3,18 +3,19 @@
 Every pair of values of two parameters occurs in some setting; each setting runs on every kind of draft.
 """
 
+from functools import partial
 from importlib import import_module
 
 import pytest
 import torch
-from plain_law import distance, plain_law, remembered
 from sampling_settings import END, VALUES, covering, params_of, shown
 from toy_tokenizers import pieces, stopped_by, utf8_bytes
 
 from specproof.audit.engine_exact import audit_engine, engine_law
 from specproof.audit.engine_suite import PROMPT, build_engine
+from specproof.audit.parameters.plain import distance, plain_law, remembered
 from specproof.sampling.bans import MinTokens
-from specproof.testing.tiny import tiny_model
+from specproof.testing.tiny import recomputed_logits, tiny_model
 from specproof.types import Contexts, SamplingParams
 
 SETTINGS = covering()
@@ -37,7 +38,7 @@ ALL = [(values, drafter, rule) for values in SETTINGS for drafter, rules in DRAF
 
 @pytest.fixture(scope="module")
 def logits():
-    return remembered(tiny_model("llama", 4, seed=0))
+    return remembered(partial(recomputed_logits, tiny_model("llama", 4, seed=0)))
 
 
 def request(values, drafter, length):

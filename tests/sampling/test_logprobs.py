@@ -1,19 +1,19 @@
 """Log-probabilities of what came out: of the target's law, whoever proposed the token, against recomputation."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
-from plain_law import remembered
-from plain_sampling import plain_row
 from sampling_settings import VALUES, covering, params_of, shown
 
+from specproof.audit.parameters.plain import plain_row, remembered
 from specproof.backends.hf import HFBackend
 from specproof.backends.table import TableBackend, TableModel
 from specproof.drafters.model import ModelDrafter
 from specproof.drafters.ngram import NgramDrafter
 from specproof.engine.engine import Engine
-from specproof.testing.tiny import tiny_model
+from specproof.testing.tiny import recomputed_logits, tiny_model
 from specproof.tree import Tree
 from specproof.types import SamplingParams
 
@@ -61,7 +61,7 @@ def models():
     with torch.no_grad():
         for mine, theirs in zip(draft.parameters(), other.parameters(), strict=True):
             mine.lerp_(theirs, 0.3)
-    return target, draft, remembered(target)
+    return target, draft, remembered(partial(recomputed_logits, target))
 
 
 def check(result, logits, prompt, params, count):
@@ -105,7 +105,10 @@ def test_b42_under_every_pair_of_parameters(models, values):
 def test_b42_a_logprob_of_the_draft_would_be_seen(models):
     """The laws of this file's models differ enough that another row does not pass for the target's."""
     _, draft, logits = models
-    mine, theirs = logits(PROMPT).log_softmax(-1), remembered(draft)(PROMPT).log_softmax(-1)
+    mine, theirs = (
+        logits(PROMPT).log_softmax(-1),
+        remembered(partial(recomputed_logits, draft))(PROMPT).log_softmax(-1),
+    )
     assert float((mine - theirs).abs().min()) > 1e-3
 
 

@@ -5,9 +5,9 @@ from importlib import import_module
 
 import pytest
 import torch
-from plain_sampling import plain_row
 from sampling_settings import CHOICES, END, VALUES, covering, pairs, params_of, shown
 
+from specproof.audit.parameters.plain import plain_row
 from specproof.errors import SpecproofError
 from specproof.sampling import ends_for, processors_for, warp_batch, warp_next
 from specproof.sampling.bans import BadWords, MinTokens

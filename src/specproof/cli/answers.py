@@ -6,6 +6,7 @@ import argparse
 import json
 import shlex
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,14 +34,29 @@ def check_html(args: argparse.Namespace) -> None:
         raise SpecproofError(f"--html {args.html}: there is no such folder; make it, or write elsewhere")
 
 
-def give(answer: Answer, args: argparse.Namespace, said: Any = None) -> int:
-    """Print the answer (or `said` in its place, where it is not JSON), write its page; the exit code."""
-    print(json.dumps(answer.document(), indent=2) if args.json else (answer if said is None else said))
+def give(
+    answer: Answer,
+    args: argparse.Namespace,
+    said: Any = None,
+    *,
+    further: dict[str, Any] | None = None,
+    drawn: Callable[[], str] | None = None,
+) -> int:
+    """Print the answer, write its page; the exit code.
+
+    Args:
+        answer, args: what was found, and the flags.
+        said: printed in the answer's place where it is not JSON.
+        further: what the JSON document holds besides the answer.
+        drawn: makes another page than the usual one.
+    """
+    document = answer.document() | (further or {})
+    print(json.dumps(document, indent=2) if args.json else (answer if said is None else said))
     if args.html is not None:
         from specproof.cli.answer_page import page
 
         try:
-            Path(args.html).write_text(page(answer), encoding="utf-8")
+            Path(args.html).write_text(page(answer) if drawn is None else drawn(), encoding="utf-8")
         except OSError as error:
             raise SpecproofError(f"--html {args.html}: {error.strerror}; write elsewhere") from None
         print(f"page: {args.html}", file=sys.stderr)

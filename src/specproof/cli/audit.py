@@ -1,4 +1,4 @@
-"""`specproof audit`: audits of rules and of engines. Exit code 1 if something is not lossless."""
+"""`specproof audit`: audits of rules, of engines and of their parts. Exit code 1 if something is not lossless."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from specproof.cli import audit_endpoint, audit_engine, audit_rule, audit_transformers
+from specproof.cli import (
+    audit_drafter,
+    audit_endpoint,
+    audit_engine,
+    audit_numerics,
+    audit_parameters,
+    audit_rule,
+    audit_transformers,
+)
 from specproof.cli.flags import add_model_flags, prepare_torch
 from specproof.errors import SpecproofError
 
@@ -24,6 +32,9 @@ def add_parser(subparsers: Any) -> None:
     audit_engine.add_parser(kinds)
     audit_endpoint.add_parser(kinds)
     audit_transformers.add_parser(kinds)
+    audit_numerics.add_parser(kinds)
+    audit_parameters.add_parser(kinds)
+    audit_drafter.add_parser(kinds)
     _add_greedy(kinds)
     _add_self_test(kinds)
 

@@ -6,12 +6,13 @@ everything, and that draft nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
-from specproof.audit.enumerate import EnumeratingNoise
+from specproof.audit.drafter.draws import Context
+from specproof.audit.drafter.exact import enumerate_drafts
 from specproof.audit.report import RuleResult
 from specproof.audit.rules import audit_rule
 from specproof.noise import CounterNoise
@@ -101,7 +102,7 @@ def check_drafter(make: Callable[[], Drafter], target: Backend, budget: int = 3)
     params = SamplingParams(temperature=0.8, top_k=3)
     batch = [_sequence(target, length, generator, params, seed=length) for length in (4, 1, 7)]
     drafter, noise = make(), CounterNoise()
-    _check_draws(make(), batch[0], budget)
+    _check_draws(make(), target, batch[0], budget)
     for turn, accepted in enumerate(_ACCEPTED):
         asked = [budget if turn % 4 != 2 else 0, budget - 1, (budget + turn) % (budget + 1)]
         draft = drafter.draft(batch, asked, noise)
@@ -121,38 +122,13 @@ def check_drafter(make: Callable[[], Drafter], target: Backend, budget: int = 3)
     drafter.free(batch)
 
 
-def _check_draws(drafter: Drafter, sequence: TokenSequence, budget: int) -> None:
+def _check_draws(drafter: Drafter, target: Backend, sequence: TokenSequence, budget: int) -> None:
     """Enumerate the drafter's random choices: each draft has the probability that its rows give it."""
-    total = 0.0
-    for draft, probability in _every_draft(drafter, sequence, budget):
-        total += probability
-        tree, tokens = draft.trees[0], draft.tokens[0].tolist()
-        if draft.rows is None:
-            assert draft.drawn == "point", f"{draft.drawn} draft without rows"
-            assert probability == 1, "a point draft that depends on chance"
-            continue
-        expected = 1.0
-        rows = draft.rows[0].double().clone()
-        for node, parent in enumerate(tree.parents):
-            row = rows[parent + 1]
-            if draft.drawn != "top_and_one" or node == tree.children(parent)[-1]:
-                expected *= float(row[tokens[node]] / row.sum())
-            if draft.drawn != "iid":
-                row[tokens[node]] = 0
-        assert abs(expected - probability) < 1e-6, f"draft {tokens}: drawn with {probability}, rows say {expected}"
-    assert abs(total - 1) < 1e-6, f"drafts have total probability {total}"
-
-
-def _every_draft(drafter: Drafter, sequence: TokenSequence, budget: int) -> Iterator[tuple[Draft, float]]:
-    noise = EnumeratingNoise()
-    seed = 0
-    while noise.open:
-        seed += 1
-        noise.start(seed)
-        twin = TokenSequence(list(sequence.tokens), sequence.prompt_length, sequence.params, seed)
-        draft = drafter.draft([twin], [budget], noise)
-        drafter.free([twin])
-        yield draft, noise.finish(seed).probability
+    context = Context(tuple(sequence.tokens), sequence.params)
+    found = enumerate_drafts(target, drafter, context, budget)
+    assert not found.open, f"{drafter.drawn} drafts that are not drawn with the noise, or too many to enumerate"
+    wrong = found.wrong(1e-6)
+    assert not wrong, f"{wrong} (after {context})"
 
 
 def _same_draft(found: Draft, fresh: Draft, where: str) -> None:

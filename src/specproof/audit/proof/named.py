@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-import sys
 from importlib import import_module
-from pathlib import Path
 from time import monotonic
-from typing import Any
 
+from specproof.audit.imported import imported
 from specproof.audit.proof.freedom import FREEDOM
 from specproof.audit.proof.result import ProofResult
 from specproof.audit.proof.run import prove
@@ -50,7 +48,7 @@ def prove_rule(
     if not own:
         RULES[rule].check(way, tree.is_chain)
     started = monotonic()
-    specification = _imported(rule) if own else _of_table(rule, way)
+    specification = imported(rule) if own else _of_table(rule, way)
     outcome = prove(Setting(specification, vocabulary, tree, way, FREEDOM.get(rule)), seconds)
     replay = f"specproof prove {rule} --vocab {vocabulary} --shape {shape} --drawn {way}"
     return ProofResult(rule, vocabulary, shape, way, outcome, monotonic() - started, replay)
@@ -69,21 +67,4 @@ def _of_table(name: str, drawn: Drawn) -> Specification:
     """The specification for drafts drawn like this: `name_drawn` where there is one beside `name`."""
     module = import_module(f"specproof.rules.spec.{name}")
     specification: Specification = getattr(module, f"{name}_{drawn}", None) or getattr(module, name)
-    return specification
-
-
-def _imported(path: str) -> Specification:
-    module, _, function = path.partition(":")
-    sys.path.insert(0, str(Path.cwd()))
-    try:
-        found: Any = getattr(import_module(module), function, None)
-    except ModuleNotFoundError as error:
-        if error.name != module:
-            raise
-        raise SpecproofError(f"no module {module!r} in {Path.cwd()} or installed: give MODULE:FUNCTION") from None
-    finally:
-        sys.path.remove(str(Path.cwd()))
-    if not callable(found):
-        raise SpecproofError(f"module {module!r} has no function {function!r}: give MODULE:FUNCTION")
-    specification: Specification = found
     return specification

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
-import torch
 
+from specproof.audit.numerics.blocks import Text, read
+from specproof.audit.numerics.moved import Moved, compare
 from specproof.audit.white.forcing import Reference
-from specproof.sampling import warp_batch
-from specproof.tree import Tree
-from specproof.types import Backend, Draft, TokenSequence
+from specproof.types import Backend, TokenSequence
 
 # Rows further apart than this were not moved by rounding.
 ROUNDING = 0.05
@@ -57,26 +56,20 @@ def measure(fresh: Backend, reference: Reference, texts: Sequence[tuple[TokenSeq
         reference: the plain pass.
         texts: a few are enough.
     """
-    distances: list[float] = []
-    spreads: list[float] = []
-    for start, output in texts:
-        plain = reference(start.tokens + output, len(start.tokens)).double()
-        sequence = replace(start, tokens=list(start.tokens))
-        for first in range(0, len(output), WIDTH):
-            block = output[first : first + WIDTH]
-            tree = Tree.chain(len(block) - 1)
-            draft = Draft((tree,), torch.tensor([block[:-1]], dtype=torch.long), None, "point")
-            logits = fresh.forward([sequence], draft).logits.cpu().double()
-            expected = plain[first : first + len(block)][None]
-            rows = [warp_batch(each, [sequence], draft).rows[0] for each in (logits, expected)]
-            distances += ((rows[0] - rows[1]).abs().sum(-1) / 2).tolist()
-            # A shift of all logits of a row moves nothing.
-            away = logits - expected
-            away = away - away.mean(-1, keepdim=True)
-            spreads += away.square().mean(-1).sqrt()[0].tolist()
-            sequence.tokens += block
-            fresh.keep([sequence], [tuple(range(len(block) - 1))])
-        fresh.free([sequence])
-    found = np.array(distances)
+    parts = []
+    for text in (Text(*each) for each in texts):
+        plain = reference(text.start.tokens + text.output, len(text.start.tokens))
+        for block in read(fresh, [text], WIDTH):
+            here = slice(block.first, block.first + len(block.logits))
+            parts.append(compare(text, block.first, block.logits, plain[here]))
+    moved = Moved.joined(parts)
+    found = moved.tv
     p99 = float(np.quantile(found, 0.99))
-    return Ledger(len(found), float(found.mean()), float(np.median(found)), p99, float(found.max()), max(spreads))
+    return Ledger(
+        len(found),
+        float(found.mean()),
+        float(np.median(found)),
+        p99,
+        float(found.max()),
+        float(moved.spread.max()),
+    )

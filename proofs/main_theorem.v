@@ -41,8 +41,7 @@ Proof using p_law q_law. apply sum_ext; intros; apply accepted_mass. Qed.
 
 Theorem refused_total : refused = 1 - sum size (fun x => Rmin (p x) (q x)).
 Proof using p_law q_law.
-  rewrite <- accepted_total, <- (total _ _ q_law); unfold accepted, refused, mean; rewrite <- sum_minus.
-  apply sum_ext; intros; to_reals; ring.
+  rewrite <- accepted_total; unfold refused; now rewrite mean_complement.
 Qed.
 
 (** ** Step 3a: the part that both give and the part that only the target gives make up the target.

@@ -131,6 +131,13 @@ Proof.
   rewrite sum_factor, (total _ _ law_p); ring.
 Qed.
 
+Lemma mean_complement size (p f : row) : is_law size p -> mean size p (fun x => 1 - f x) = 1 - mean size p f.
+Proof.
+  intros law_p; unfold mean; transitivity (sum size (fun x => p x - p x * f x)).
+  - apply sum_ext; intros; to_reals; ring.
+  - rewrite sum_minus, (total _ _ law_p); reflexivity.
+Qed.
+
 (** A mean under all-mass-here is the value there. *)
 Lemma mean_indicator size p y : is_law size p -> mean size p (point y) = p y.
 Proof.

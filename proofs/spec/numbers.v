@@ -87,6 +87,9 @@ Definition emptied (source : row) (out : token) : row := fun x => if x =? out th
 Definition without (size : nat) (source : row) (out : token) : row :=
   normalised size (emptied source out) (fun _ => zero).
 
+(** A row given as a list of masses, 0 beyond it. *)
+Definition listed (masses : list num) : row := fun x => nth x masses zero.
+
 (** All mass at one token. *)
 Definition point (here : token) : row := fun x => if x =? here then one else zero.
 

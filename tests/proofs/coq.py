@@ -9,6 +9,17 @@ from pathlib import Path
 PROOFS = Path(__file__).parents[2] / "proofs"
 
 
+def files():
+    """All Coq files."""
+    return sorted(PROOFS.rglob("*.v"))
+
+
+def theorems():
+    """What each file calls a theorem; a lemma is a step on the way to one."""
+    found = {file.stem: re.findall(r"^Theorem (\w+)", file.read_text(), re.M) for file in files()}
+    return {module: names for module, names in found.items() if names}
+
+
 def run(folder, text):
     """What coqc prints for a file with this text."""
     file = folder / "query.v"

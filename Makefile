@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install model demo test test-slow test-page head lint types check fmt clean
+.PHONY: help install model demo test test-slow test-page proofs head lint types check fmt clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -31,6 +31,10 @@ test-slow: $(STAMP) ## the tests on the real model
 test-page: $(STAMP) ## the tests of the server's page, in a headless Chromium
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[page-tests]'
 	$(BIN)/pytest -m slow tests/server/test_page_browser.py
+
+proofs: $(STAMP) ## the theorems, checked by Coq (installed with apt where it is missing)
+	proofs/compile
+	$(BIN)/pytest -m proofs tests/proofs
 
 HEAD := src/specproof/heads/smollm2-135m-instruct
 head: $(STAMP) ## train the head that comes with the package; stopped, it goes on where it was

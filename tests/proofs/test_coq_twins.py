@@ -12,6 +12,7 @@ import pytest
 
 from specproof.audit import fractions
 from specproof.rules.spec.block import block
+from specproof.rules.spec.coupling import match_probability
 from specproof.rules.spec.lenience import lenience
 from specproof.rules.spec.numbers import EXACT, excess, normalised, ratio, without
 from specproof.rules.spec.rejection import rejection
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.proofs
 
 PREAMBLE = f"""
 From Coq Require Import List QArith Qcanon.
-From Specproof.spec Require Import numbers laws rejection block walk siblings lenience spec_rl.
+From Specproof.spec Require Import numbers laws rejection block walk siblings lenience spec_rl coupling.
 Import ListNotations.
 {coq.EXACT}
 #[local] Existing Instance rationals.
@@ -109,6 +110,13 @@ def operations_on_rows(dice):
             (f"fun y => maximum ({coq.row(p)} y) ({coq.row(q)} y)", list(map(EXACT.maximum, p, q))),
         ]:
             yield f"masses {size} ({name})", value
+
+
+def match_probabilities(dice):
+    for _ in range(20):
+        size = dice.randint(2, 4)
+        p, q = some_row(dice, size), some_row(dice, size)
+        yield f"exact (match_probability {size} {coq.row(p)} {coq.row(q)})", match_probability(EXACT, p, q)
 
 
 def chain_rule(name):
@@ -199,6 +207,7 @@ def law_of_a_round(name, spec):
 
 INSTANCES = {
     "operations on rows": operations_on_rows,
+    "match probability": match_probabilities,
     **{name: chain_rule(name) for name in CHAINS},
     **{name: tree_rule(name) for name in TREES},
     "draft of independent siblings": drafted_trees(True),

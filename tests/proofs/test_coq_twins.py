@@ -18,6 +18,7 @@ from specproof.rules.spec.numbers import EXACT, excess, normalised, ratio, witho
 from specproof.rules.spec.rejection import rejection
 from specproof.rules.spec.siblings import siblings, siblings_without_replacement
 from specproof.rules.spec.spec_rl import spec_rl
+from specproof.rules.spec.traversal import traversal, traversal_without_replacement
 from specproof.rules.spec.walk import walk
 from specproof.tree import Tree
 
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.proofs
 
 PREAMBLE = f"""
 From Coq Require Import List QArith Qcanon.
-From Specproof.spec Require Import numbers laws rejection block walk siblings lenience spec_rl coupling.
+From Specproof.spec Require Import numbers laws rejection block walk siblings traversal lenience spec_rl coupling.
 Import ListNotations.
 {coq.EXACT}
 #[local] Existing Instance rationals.
@@ -54,6 +55,15 @@ SHAPES = [
     Tree.levels((2, 2)),
     Tree((-1, 0, -1, 1, 2, 2, 4, -1)),
 ]
+# Where independent siblings are equal, Python's traversal gives the first one what hangs below the others.
+LEVEL_OR_CHAIN = [
+    Tree(()),
+    Tree((-1, -1, -1)),
+    Tree.chain(1),
+    Tree.chain(2),
+    Tree.chain(3),
+    Tree((-1, 0, 1, 2, 2)),
+]
 CHAINS = {
     "rejection": (rejection, "{size} {target} {drawn} [] one", {}),
     "block": (block, "{size} {target} {drawn} []", {}),
@@ -61,9 +71,11 @@ CHAINS = {
     "spec_rl": (spec_rl, f"{coq.number(F(3, 2))} {{target}} {{drawn}} [] one", {"factor": F(3, 2)}),
 }
 TREES = {
-    "walk": (walk, "{size} {target} []"),
-    "siblings true": (siblings, "{size} {target} {drawn} []"),
-    "siblings false": (siblings_without_replacement, "{size} {target} {drawn} []"),
+    "walk": (walk, "{size} {target} []", SHAPES),
+    "siblings true": (siblings, "true {size} {target} {drawn} []", SHAPES),
+    "siblings false": (siblings_without_replacement, "false {size} {target} {drawn} []", SHAPES),
+    "traversal true": (traversal, "true {size} {target} {drawn} []", LEVEL_OR_CHAIN),
+    "traversal false": (traversal_without_replacement, "false {size} {target} {drawn} []", SHAPES),
 }
 
 
@@ -76,14 +88,18 @@ def some_row(dice, size):
     return [F(weight, sum(weights)) for weight in weights]
 
 
-def some_tokens(dice, tree, drawn, support):
-    """Tokens, and rows (target, drawn) at the texts of the tree; with `support`, only tokens that can be drawn."""
+def some_tokens(dice, tree, drawn, support=False, differ=False):
+    """Tokens, and rows (target, drawn) at the texts of the tree.
+
+    With `support`, only tokens that can be drawn; where siblings `differ`, they may be any others.
+    """
     size = len(drawn)
     target_rows, drawn_rows = {(): some_row(dice, size)}, {(): drawn}
     tokens, paths = [], [()]
     for parent in tree.parents:
         before = drawn_rows[paths[parent + 1]]
-        tokens.append(dice.choice([x for x in range(size) if before[x] > 0 or not support]))
+        elder = [tokens[node] for node in tree.children(parent) if node < len(tokens)] if differ else []
+        tokens.append(dice.choice([x for x in range(size) if x not in elder and (before[x] > 0 or not support)]))
         paths.append((*paths[parent + 1], tokens[-1]))
         target_rows.setdefault(paths[-1], some_row(dice, size))
         drawn_rows.setdefault(paths[-1], some_row(dice, size))
@@ -138,19 +154,18 @@ def chain_rule(name):
 
 
 def tree_rule(name):
-    spec, arguments = TREES[name]
+    spec, arguments, shapes = TREES[name]
+    differ = spec is traversal_without_replacement
 
     def instances(dice):
-        for tree in SHAPES * 4:
-            size = dice.randint(2, 4)
+        for tree in shapes * 4:
+            size = dice.randint(4 if differ else 2, 4)
             # Any tokens: equal siblings, tokens that are not drawn, rows that are used up.
-            tokens, paths, target, drawn = some_tokens(dice, tree, some_row(dice, size), support=False)
+            tokens, paths, target, drawn = some_tokens(dice, tree, some_row(dice, size), differ=differ)
             law = spec(EXACT, [target[p] for p in paths], [drawn[p] for p in paths], tree, tokens)
             given = arguments.format(size=size, target=coq.model(target), drawn=coq.model(drawn))
-            yield (
-                f"shown {size} ({name} {given} {coq.tree(tree, tokens)})",
-                expected(law, paths, coq.backwards(tree)),
-            )
+            term = f"shown {size} ({name.split()[0]} {given} {coq.tree(tree, tokens)})"
+            yield term, expected(law, paths, coq.backwards(tree))
 
     return instances
 

@@ -75,16 +75,22 @@ Proof using target_model.
     + rewrite mean_factor, mean_indicator by apply target_model; to_reals; ring.
 Qed.
 
+Theorem completed_joint context tokens :
+  completed size target (length (context ++ tokens)) (is_text (context ++ tokens)) context = joint target context tokens.
+Proof using target_model.
+  unfold completed; rewrite app_length.
+  replace (length context + length tokens - length context)%nat with (length tokens) by lia.
+  rewrite <- decode_joint; apply decode_ext; intros more fits.
+  rewrite firstn_all2; [reflexivity | rewrite app_length; lia].
+Qed.
+
 (** So the means for [follows] say all: of a lossless round, completed, every text has the probability that the target
     gives it. *)
 Theorem lossless_joint_law turn :
   lossless turn -> forall context tokens, probability size target turn context tokens = joint target context tokens.
 Proof using target_model.
   intros fine context tokens; unfold probability.
-  rewrite fine by apply completed_follows; unfold completed.
-  rewrite app_length; replace (length context + length tokens - length context)%nat with (length tokens) by lia.
-  rewrite <- decode_joint; apply decode_ext; intros more fits.
-  rewrite firstn_all2; [reflexivity | rewrite app_length; lia].
+  rewrite fine by apply completed_follows; apply completed_joint.
 Qed.
 
 (** ** Any number of rounds; each may be of another kind *)

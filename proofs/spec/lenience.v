@@ -20,4 +20,8 @@ Fixpoint lenience (context : text) (reached : num) (tokens : list token) : law :
       :: lenience (context ++ [x]) (reached * accept) later
   end.
 
+(** One round: a chain is drawn, and judged. *)
+Definition lenience_round (longer : text -> bool) (most : nat) : round := fun context worth =>
+  draw_chain size drawn longer most context (fun tokens => value size (lenience context one tokens) worth).
+
 End Lenience.

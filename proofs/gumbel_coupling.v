@@ -33,7 +33,8 @@ Fixpoint follow (context : text) (children : tree) : text :=
       if (x =? decide context)%nat then follow (context ++ [x]) below else follow context younger
   end.
 
-Theorem follow_is_written context children : exists count, (1 <= count)%nat /\ follow context children = written count context.
+Theorem follow_is_written context children :
+  exists count, (1 <= count)%nat /\ follow context children = written count context.
 Proof using.
   revert context; induction children as [| x below IHb younger IHy]; intros context; cbn.
   - now exists 1%nat.
@@ -196,7 +197,9 @@ Hypothesis p_law : is_law size p.
 Hypothesis q_law : is_law size q.
 
 Lemma inside_of i : p i <> 0 -> (i < size)%nat.
-Proof using p_law. intros some; destruct (Nat.lt_ge_cases i size); [assumption | now rewrite (outside _ _ p_law i) in some]. Qed.
+Proof using p_law.
+  intros some; destruct (Nat.lt_ge_cases i size); [assumption | now rewrite (outside _ _ p_law i) in some].
+Qed.
 
 (** Row p decides for i, at time t of its clock: the clock of x then rings no sooner than t p(x) / p(i). *)
 Definition race (i : token) : R -> R := none_sooner size (fun x => p x / p i).

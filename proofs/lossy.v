@@ -141,7 +141,8 @@ Proof using target_model drawn_model share_range.
         set (a := lenient_accept share p q x) in *.
         apply Rle_trans with ((1 - a) * after + a * draw_chain size drawn longer fewer (context ++ [x])
           (fun later => value size (lenience share size target drawn (context ++ [x]) 1 later) worth)).
-        -- apply Req_le; rewrite <- (draw_chain_const size drawn longer drawn_model fewer (context ++ [x]) ((1 - a) * after)).
+        -- apply Req_le.
+           rewrite <- (draw_chain_const size drawn longer drawn_model fewer (context ++ [x]) ((1 - a) * after)).
            rewrite <- draw_chain_factor, <- draw_chain_plus; f_equal; apply functional_extensionality; intros later.
            apply lenience_step.
         -- match goal with |- _ + a * ?round <= _ => set (rest := round) end.
@@ -151,7 +152,8 @@ Proof using target_model drawn_model share_range.
              apply Rmult_le_compat_r; [apply Rmult_le_pos; lra | assumption]. }
            apply Rmult_le_compat_l with (r := a) in bound; [| lra].
            rewrite Rmult_plus_distr_l; apply Rplus_le_compat; [assumption |].
-           apply Rle_trans with (1 := bound); apply Req_le; rewrite (Rmult_comm (/ share ^ fewer)), Rmult_assoc; reflexivity.
+           apply Rle_trans with (1 := bound); apply Req_le.
+           rewrite (Rmult_comm (/ share ^ fewer)), Rmult_assoc; reflexivity.
       * rewrite (steady context); fold p; cbn [pow].
         pose proof (lenient_mean context (fun y => worth (context ++ [y])) (fun y => above _)) as bound.
         cbn zeta in bound; fold p q after in bound.

@@ -1,7 +1,7 @@
 (** The classical mistakes, as theorems: where exactly each of them is wrong, and the smallest numbers that show it. *)
 
 From Coq Require Import Reals Lra Lia List Arith FunctionalExtensionality.
-From Specproof Require Export main_theorem.
+From Specproof Require Export rounds.
 From Specproof.spec Require Import spec_rl.
 
 Section Mistakes.
@@ -187,6 +187,14 @@ Qed.
 Definition fair : row := listed [1/2; 1/2].
 Lemma fair_law : is_law 2 fair.
 Proof. unfold fair, listed; listed_law. Qed.
+
+(** A round that always writes 0 is not lossless: the word is about something. *)
+Theorem always_zero_is_not_lossless :
+  ~ lossless 2 (fun _ => fair) (fun context worth => worth (context ++ [0%nat])).
+Proof.
+  intros claim; pose proof (lossless_joint_law 2 (fun _ => fair) (fun _ => fair_law) _ claim [] [0%nat]) as wrong.
+  revert wrong; unfold probability, completed; cbn -[is_text]; rewrite is_text_same; cbn; lra.
+Qed.
 
 (** Target and draft are fair, the greedy draft says 0: so does the text, always. *)
 Theorem argmax_draft_witness : judged_by 2 fair (point 0%nat) fair 0%nat = 1 /\ fair 0%nat = 1/2.

@@ -16,7 +16,8 @@ Hypothesis target_model : is_model size target.
 Definition follows (worth : text -> R) : Prop :=
   forall context, worth context = mean size (target context) (fun x => worth (context ++ [x])).
 
-Definition lossless (turn : round) : Prop := forall worth, follows worth -> forall context, turn context worth = worth context.
+Definition lossless (turn : round) : Prop :=
+  forall worth, follows worth -> forall context, turn context worth = worth context.
 
 (** ** Completion with the target follows the target *)
 
@@ -40,7 +41,8 @@ Qed.
 Theorem completed_follows total_length worth : follows (completed size target total_length worth).
 Proof using target_model.
   intros context; unfold completed; rewrite (mean_ext _ _ _ (fun x =>
-    decode size target (total_length - S (length context)) (context ++ [x]) (fun long => worth (firstn total_length long)))).
+    decode size target (total_length - S (length context)) (context ++ [x])
+      (fun long => worth (firstn total_length long)))).
   2: { intros; rewrite app_length, Nat.add_1_r; reflexivity. }
   destruct (Nat.lt_ge_cases (length context) total_length) as [short | long].
   - replace (total_length - length context)%nat with (S (total_length - S (length context))) by lia; reflexivity.

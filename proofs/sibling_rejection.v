@@ -57,7 +57,9 @@ Lemma draw_factor source a f : draw size source (fun x => a * f x) = a * draw si
 Proof using. unfold draw, if_positive; destruct (positive _); [apply mean_factor | reflexivity]. Qed.
 
 Lemma draw_law source f : is_law size source -> draw size source f = mean size source f.
-Proof using. intros fine; unfold draw, if_positive; rewrite positive_true; [reflexivity | rewrite (total _ _ fine); lra]. Qed.
+Proof using.
+  intros fine; unfold draw, if_positive; rewrite positive_true; [reflexivity | rewrite (total _ _ fine); lra].
+Qed.
 
 Lemma draw_nothing source f : (forall x, source x = 0) -> draw size source f = f O.
 Proof using.

@@ -84,7 +84,8 @@ Proof using target_model.
     /\ stop_total (walk_from size target context reached rest children) = reached * sum size rest).
   { destruct (scaled 1 (target context)) as [fine whole]; [lra | apply target_model | apply target_model |].
     split; [exact fine |]; unfold walk; to_reals; rewrite whole, (total _ _ (target_model context)); ring. }
-  revert context; induction children as [| x below IHbelow younger IHyounger]; intros context reached rest some above off; cbn.
+  revert context; induction children as [| x below IHbelow younger IHyounger];
+    intros context reached rest some above off; cbn.
   - split; [apply Forall_cons; [| apply Forall_nil]; cbn | to_reals; ring].
     split; [apply Rmult_le_pos; [assumption | apply sum_nonneg; auto] | now apply normalised_law].
   - destruct (IHbelow (context ++ [x]) (reached * rest x) (target (context ++ [x]))) as [fine whole];

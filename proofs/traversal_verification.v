@@ -29,7 +29,8 @@ Proof using.
     [to_reals; split; ring |].
   fold judged; set (weight_b := minimum _ _); set (weight_y := if_positive _ _ _).
   destruct (IHb (context ++ [x]) alive weight_b (target (context ++ [x])) (drawn (context ++ [x]))) as [ends_b alive_b].
-  destruct (judged (context ++ [x]) alive _ _ _ below) as [ends then_], (judged (context ++ [x]) 1 _ _ _ below) as [ends' then_'].
+  destruct (judged (context ++ [x]) alive _ _ _ below) as [ends then_],
+    (judged (context ++ [x]) 1 _ _ _ below) as [ends' then_'].
   cbn in ends_b, alive_b; subst then_.
   set (owed_y := normalised _ _ _); set (source_y := next_source _ _ _ _).
   destruct (IHy context (alive * then_') weight_y owed_y source_y) as [ends_y alive_y].
@@ -38,7 +39,7 @@ Proof using.
   cbn in *; rewrite !value_app, ends_b, ends_y, ends_y', alive_y, alive_y'; split; ring.
 Qed.
 
-(** One sibling drawn from [source], for a node of weight w that owes [owed]: its own chance to be an end, and what is left. *)
+(** One sibling drawn from [source], for a node of weight w that owes [owed]: its own chance to be an end. *)
 Definition share (owed source : row) (weight : R) (x : token) : R := minimum 1 (weight * ratio (owed x) (source x)).
 
 Lemma share_range owed source weight x :
@@ -174,7 +175,8 @@ Proof using target_model drawn_model.
           value size (fst (judged context 1 weight owed source (node x b y))) worth)) =
         share owed source weight x * worth (context ++ [x])
         + (1 - share owed source weight x) * (later * mean size owed_then (fun y => worth (context ++ [y])))).
-    { intros x; destruct (IHb (context ++ [x]) (share owed source weight x) (target (context ++ [x])) (drawn (context ++ [x])))
+    { intros x.
+      destruct (IHb (context ++ [x]) (share owed source weight x) (target (context ++ [x])) (drawn (context ++ [x])))
         as [none_below worth_below]; [auto | left; auto | now apply share_range |].
       destruct (IHy context later owed_then (next_source replaced size source x)) as [none_beside worth_beside];
         [assumption | now apply next_is_source | assumption |].
@@ -226,7 +228,8 @@ Proof using target_model drawn_model.
   { destruct (weighed 1 1 (target context) (drawn context)) as (fine & _ & whole & none);
       [lra | lra | auto | left; auto |].
     split; [exact fine |]; unfold traversal; fold judged; to_reals; rewrite (none eq_refl) in whole; lra. }
-  revert context; induction children as [| x below IHb younger IHy]; intros context alive weight owed source some range law_o sound.
+  revert context; induction children as [| x below IHb younger IHy];
+    intros context alive weight owed source some range law_o sound.
   - cbn; to_reals; split; [apply Forall_cons; [split; [apply Rmult_le_pos; lra | assumption] | apply Forall_nil] |].
     split; [apply Rmult_le_pos; lra |]; split; [ring | intros ->; ring].
   - change (judged context alive weight owed source (node x below younger)) with

@@ -49,4 +49,4 @@ def test_what_the_page_points_to_exists():
     links = re.findall(r"\]\(((?!http)[^)#]+)\)", PAGE)
     assert len(links) > 20
     for link in links:
-        assert (ROOT / "docs" / link).exists(), link
+        assert (ROOT / "docs" / link).is_file(), link

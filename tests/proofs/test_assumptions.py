@@ -7,7 +7,7 @@ import pytest
 
 pytestmark = pytest.mark.proofs
 
-# Coq builds its reals from Cauchy sequences of rationals with these three; exp and integrals take the fourth.
+# Coq builds its reals from Cauchy sequences of rationals with these three; its calculus takes the fourth.
 AXIOMS_OF_THE_REALS = {
     "ClassicalDedekindReals.sig_forall_dec",
     "ClassicalDedekindReals.sig_not_dec",

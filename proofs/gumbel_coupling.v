@@ -39,8 +39,7 @@ Proof using.
   revert context; induction children as [| x below IHb younger IHy]; intros context; cbn.
   - now exists 1%nat.
   - destruct (Nat.eqb_spec x (decide context)) as [-> |]; [| apply IHy].
-    destruct (IHb (context ++ [decide context])) as (count & _ & same).
-    exists (S count); split; [lia | assumption].
+    destruct (IHb (context ++ [decide context])) as (count & _ & same); exists (S count); split; [lia | assumption].
 Qed.
 
 (** Any number of rounds; the drafts may know the noise, even all of it. *)
@@ -133,7 +132,7 @@ Proof.
   destruct (near _ eps) as [late close], (near' _ eps) as [late' close'].
   specialize (close (Rmax late late') (Rmax_l _ _)); specialize (close' (Rmax late late') (Rmax_r _ _)).
   pose proof (same (Rmax late late') 0) as level; unfold gap in level.
-  revert close close' ; cases; lra.
+  revert close close'; cases; lra.
 Qed.
 
 (** The chance that the clocks ring no sooner than [rates x] times t. *)
@@ -167,9 +166,8 @@ Proof.
     unfold mult_real_fct, opp_fct, comp in close.
     match goal with close : Rabs ?a < _ |- Rabs ?b < _ => replace b with a; [exact close | f_equal] end.
     unfold Rdiv; ring.
-  - intros eps small.
-    (* exp(-rate t) <= 1 / (1 + rate t) is as small as one likes *)
-    exists (1 / (eps * rate * rate)); intros t late.
+  - (* exp(-rate t) <= 1 / (1 + rate t) is as small as one likes *)
+    intros eps small; exists (1 / (eps * rate * rate)); intros t late.
     assert (0 < eps * rate * rate) by (repeat apply Rmult_lt_0_compat; lra).
     assert (0 < t).
     { apply Rlt_le_trans with (2 := late); unfold Rdiv; rewrite Rmult_1_l; now apply Rinv_0_lt_compat. }

@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install model demo test test-slow test-page docs head lint types check fmt clean
+.PHONY: help install model demo test test-slow test-page docs proofs head lint types check fmt clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -37,6 +37,10 @@ docs: $(STAMP) ## the documentation site, in build/site; a broken link is an err
 	$(BIN)/sphinx-build -E -q -W --keep-going docs build/site
 
 SITE := docs/conf.py docs/_site
+
+proofs: $(STAMP) ## the theorems, checked by Coq (installed with apt where it is missing)
+	proofs/compile
+	$(BIN)/pytest -m proofs tests/proofs
 
 HEAD := src/specproof/heads/smollm2-135m-instruct
 head: $(STAMP) ## train the head that comes with the package; stopped, it goes on where it was

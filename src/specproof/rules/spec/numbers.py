@@ -64,7 +64,8 @@ def normalised(number: Numbers, row: Row, fallback: Row) -> Row:
 
 def ratio(number: Numbers, target: Number, drawn: Number) -> Number:
     """Target / drawn; 0 where nothing is drawn: such a token stands for no draw and is surely refused."""
-    return number.if_positive(drawn, lambda: target / drawn, lambda: 0)
+    # A zero of the target's kind: Python would make a float of the quotient of two integers.
+    return number.if_positive(drawn, lambda: target / drawn, lambda: target * 0)
 
 
 def without(number: Numbers, row: Row, token: int) -> Row:

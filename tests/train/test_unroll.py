@@ -11,7 +11,7 @@ from specproof.drafters.medusa.drafter import MedusaDrafter
 from specproof.drafters.none import empty_draft
 from specproof.testing.tiny import recomputed_logits, tiny_head, tiny_medusa, tiny_model
 from specproof.train.data import Sample
-from specproof.train.evaluate import drafts, evaluate
+from specproof.train.evaluate import agreement, drafts, evaluate
 from specproof.train.settings import TrainSettings
 from specproof.train.teacher import Teacher
 from specproof.train.trainer import Trainer
@@ -173,3 +173,23 @@ def test_a_head_that_is_always_right_is_always_accepted():
     assert result.by_depth == pytest.approx((1.0,))
     assert result.tokens_per_forward == pytest.approx(2.0)
     assert result.positions == 4
+
+
+@torch.no_grad()
+def test_agreement_is_the_share_of_positions_with_the_same_likeliest_token():
+    """Against the likeliest token of the target's whole row, which the head may not be able to draft."""
+    model, head, teacher = setting()
+    samples = [Sample((1, 2, 0, 3, 5, 2, 6, 1), 2, 0), Sample((4, 0, 3, 2, 2, 6), 1, 0), Sample((1, 2, 3), 2, 0)]
+    equal, total = [0, 0], 0
+    for sample in samples:
+        lesson = teacher.teach([sample])
+        steps = [head.drafted[logits[0].argmax(-1)] for logits in unroll(head, lesson.tokens, lesson.features, 2)]
+        for column in range(sample.prompt_tokens - 2, len(sample.tokens) - 3):
+            if column >= 0:
+                total += 1
+                for step in range(2):
+                    said = recomputed_logits(model, list(sample.tokens[: column + 2 + step])).argmax()
+                    equal[step] += int(steps[step][column] == said)
+    found = agreement(head, teacher, samples, 2)
+    assert found == pytest.approx([share / total for share in equal])
+    assert 0 < sum(found) < 2

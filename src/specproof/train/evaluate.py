@@ -16,6 +16,9 @@ from specproof.train.losses import acceptance
 from specproof.train.teacher import Lesson, Teacher
 from specproof.train.unroll import unroll
 
+# Nearly one-hot rows, in which ties stay ties.
+_COLD = 1e-3
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -67,6 +70,24 @@ def evaluate(
             counts += accepted.shape[1]
     means = (totals / max(1, counts)).tolist()
     return Evaluation(tuple(means[:depth]), 1 + means[depth], counts, temperature)
+
+
+@torch.no_grad()
+def agreement(
+    head: EagleHead | MedusaHead, teacher: Teacher, samples: Sequence[Sample], depth: int
+) -> tuple[float, ...]:
+    """Acceptance at temperature 0 of each drafted token, along the same texts: how often both say the same."""
+    totals, counts = torch.zeros(depth, dtype=torch.float64), 0
+    for sample in samples:
+        lesson = teacher.teach([sample], _COLD)
+        last = lesson.tokens.shape[1] - 1 - depth
+        if last > 0:
+            spoken = lesson.spoken[0, 1 : 1 + last]
+            for step, logits in enumerate(unroll(head, lesson.tokens, lesson.features, depth)):
+                rows = lesson.rows[0, 1 + step : 1 + step + last]
+                totals[step] += acceptance(logits[0, :last] / _COLD, rows)[spoken].double().sum().cpu()
+            counts += int(spoken.sum())
+    return tuple((totals / max(1, counts)).tolist())
 
 
 def drafts(

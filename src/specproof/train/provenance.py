@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from specproof.train.evaluate import Evaluation
 from specproof.train.settings import TrainSettings
 
 
-def provenance(settings: TrainSettings, target: str, data: dict[str, Any], result: Evaluation) -> dict[str, Any]:
+def provenance(
+    settings: TrainSettings, target: str, data: dict[str, Any], result: Evaluation, agreed: Sequence[float]
+) -> dict[str, Any]:
     """Command, commit, versions, settings with the seed, data with its hash, and what came out."""
     return {
         "command": shlex.join(["specproof", *sys.argv[1:]]),
@@ -22,7 +25,7 @@ def provenance(settings: TrainSettings, target: str, data: dict[str, Any], resul
         "target": target,
         "settings": settings.as_dict(),
         "data": data,
-        "evaluation": result.as_dict(),
+        "evaluation": result.as_dict() | {"acceptance_by_depth_at_temperature_0": list(agreed)},
     }
 
 
@@ -51,7 +54,10 @@ _KINDS = {"eagle3": "EAGLE-3 head", "medusa": "Medusa heads"}
 def model_card(made: dict[str, Any], size: int) -> str:
     """Markdown: what the head is, how it was made, how good it is, and what it is not."""
     evaluation, settings, data, versions = (made[part] for part in ("evaluation", "settings", "data", "versions"))
-    depths = "\n".join(f"| {d} | {a:.3f} |" for d, a in enumerate(evaluation["acceptance_by_depth"], start=1))
+    shares = zip(
+        evaluation["acceptance_by_depth"], evaluation["acceptance_by_depth_at_temperature_0"], strict=True
+    )
+    depths = "\n".join(f"| {d} | {a:.3f} | {zero:.3f} |" for d, (a, zero) in enumerate(shares, start=1))
     return f"""# {_KINDS[settings["method"]]} for {made["target"]}
 
 A draft head for speculative decoding of `{made["target"]}`, in the format of vllm-project/speculators.
@@ -73,10 +79,10 @@ All settings are in `config.json` under `specproof`.
 ## How good it is
 
 Exact expected acceptance (sum of min over the vocabulary) along the model's own text, on {data["held_out"]}
-held-out texts ({evaluation["positions"]} positions) at temperature {evaluation["temperature"]}:
+held-out texts ({evaluation["positions"]} positions), at the temperature they were written at and at 0:
 
-| depth | acceptance |
-| --- | --- |
+| depth | temperature {evaluation["temperature"]} | temperature 0 |
+| --- | --- | --- |
 {depths}
 
 Expected tokens per forward with chains of {settings["depth"]}: {evaluation["tokens_per_forward"]:.2f}.

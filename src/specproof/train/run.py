@@ -20,7 +20,7 @@ from specproof.engine.engine import Engine
 from specproof.engine.loading import end_tokens, load_model, load_tokenizer
 from specproof.errors import SpecproofError
 from specproof.train.data import SHARD, Data, Sample, data_hash, split
-from specproof.train.evaluate import Evaluation, evaluate
+from specproof.train.evaluate import Evaluation, agreement, evaluate
 from specproof.train.prompts import built_in_prompts, read_prompts
 from specproof.train.provenance import model_card, provenance
 from specproof.train.settings import TrainSettings
@@ -74,7 +74,8 @@ def train(job: Job, settings: TrainSettings, report: Report = lambda *_: None) -
     result = _updates(trainer, held_out, job.out, about, report)
     data = {"hash": about["data"], "train": len(learned), "held_out": len(held_out)}
     data["prompts"] = "built-in" if job.prompts is None else job.prompts.name
-    made = provenance(settings, _public_name(job.model), data, result)
+    agreed = agreement(head, teacher, held_out, settings.depth)
+    made = provenance(settings, _public_name(job.model), data, result, agreed)
     if isinstance(head, MedusaHead):
         head.config = replace(head.config, provenance=made)
         save_medusa(head, job.out)

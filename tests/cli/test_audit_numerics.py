@@ -39,7 +39,7 @@ def test_json_holds_every_position(audit):
     assert (code, document["verdict"], document["plan"]["names"][2]) == (0, "EXACT", "float64")
     assert [(s["batch"], s["width"]) for s in document["settings"]] == [(1, 1), (2, 1), (2, 3)]
     assert len(document["settings"][2]["against_reference"]["per_position"]["gap"]) == 12
-    assert document["replay"].startswith("specproof ")
+    assert document["replay"].startswith("specproof")
 
 
 def test_another_reference_is_no_baseline(audit, draft_folder):

@@ -96,7 +96,7 @@ def test_several_prompts_are_numbered(generate):
         (["a", "--rule", "hsd_published", "--allow-lossy"], "is for audits only"),
         (
             ["a", "--drafter", "magic"],
-            "unknown drafter 'magic'; choose one of: dflash, eagle3, early_exit, medusa, model, ngram",
+            "unknown drafter 'magic'; choose one of: dflash, eagle3, early_exit, hybrid, medusa, model, ngram",
         ),
         (["a", "--drafter", "model"], "needs a draft model"),
         (["a", "--temperature", "-1"], "temperature=-1.0 is not allowed"),

@@ -80,7 +80,7 @@ def test_a_budget_cuts_the_tree_by_whole_levels(target):
     ("faulty", "message"),
     [
         (lambda backend: ModelDrafter(StaleBackend(backend), 3), "differ"),
-        (lambda backend: ColderDrafter(backend, 3), "rows say"),
+        (lambda backend: ColderDrafter(backend, 3), "rows give"),
         (lambda backend: EagerDrafter(backend, 4), "for a budget of"),
     ],
     ids=["a stale cache", "rows of another temperature", "too many nodes"],
@@ -143,7 +143,7 @@ def test_choosing_a_drafter(target):
     assert choose_drafter("model", target, HFBackend(tiny_model("llama", 5, 1))).drawn == "iid"
     with pytest.raises(
         SpecproofError,
-        match="drafter 'magic'; choose one of: dflash, eagle3, early_exit, medusa, model, ngram, none, suffix",
+        match="drafter 'magic'; choose one of: dflash, eagle3, early_exit, hybrid, medusa, model, ngram, none",
     ):
         choose_drafter("magic", target)
     with pytest.raises(SpecproofError, match="needs a draft model"):

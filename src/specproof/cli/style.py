@@ -74,13 +74,13 @@ svg .best { fill: var(--good); font-size: 13px; }
 rect.span { fill: var(--ink); opacity: .55; }
 rect.predicted { fill: none; stroke: var(--ink); stroke-width: 1.5; }
 .left { text-anchor: start; }
-polyline.track { fill: none; stroke-width: 1.6; stroke-linejoin: round; stroke: var(--track); }
+polyline.track { fill: none; stroke-width: 1.6; stroke-linejoin: round; stroke: currentColor; }
 polyline.t0 { stroke-width: 3; }
-svg text.track { fill: var(--track); font-size: 12px; }
+svg text.track { fill: currentColor; font-size: 12px; }
 svg text.t0 { font-weight: 650; }
-.t0 { --track: var(--ink); } .t1 { --track: #d1662b; } .t2 { --track: #2f8f6b; } .t3 { --track: #8a63d2; }
-.t4 { --track: #c0396f; } .t5 { --track: #2f7fd0; } .t6 { --track: #a3851a; }
-.t7, .t8, .t9 { --track: var(--muted); }
+.t0 { color: var(--ink); } .t1 { color: #d1662b; } .t2 { color: #2f8f6b; } .t3 { color: #8a63d2; }
+.t4 { color: #c0396f; } .t5 { color: #2f7fd0; } .t6 { color: #a3851a; }
+.t7, .t8, .t9 { color: var(--muted); }
 line.spread { stroke: var(--ink); stroke-width: 1.2; opacity: .75; }
 .note + .legend { margin-top: 10px; }
 .prefixes { display: grid; grid-template-columns: repeat(auto-fit, minmax(430px, 1fr)); gap: 14px;

@@ -14,6 +14,7 @@ from specproof.audit.engine_suite import DRAFTERS as TINY
 from specproof.audit.mutants.draw import ColderDrafter, EagerDrafter, HonestColderDrafter
 from specproof.backends.hf import HFBackend
 from specproof.drafters.model import ModelDrafter
+from specproof.drafters.none import empty_draft
 from specproof.errors import SpecproofError
 from specproof.testing.tiny import tiny_model
 from specproof.tree import Tree
@@ -164,6 +165,8 @@ class OwnChance:
 
     def draft(self, batch, budget, noise):
         nodes = min(budget)
+        if nodes == 0:
+            return empty_draft(len(batch), "iid")
         tokens = torch.multinomial(
             self.row**self.power, len(batch) * nodes, replacement=True, generator=self.generator
         )

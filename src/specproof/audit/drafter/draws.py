@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from specproof.drafters.none import empty_draft
+from specproof.noise import CounterNoise
 from specproof.sampling import ends_for, processors_for
 from specproof.types import Backend, Draft, Drafter, SamplingParams, Step, TokenSequence
 
@@ -73,6 +74,7 @@ def begun(
         )
         for seed in seeds
     ]
+    drafter.draft(batch, [0] * len(batch), CounterNoise())
     output = target.forward(batch, empty_draft(len(batch), drafter.drawn))
     for sequence in batch:
         sequence.tokens.append(context.tokens[-1])

@@ -99,7 +99,7 @@ MUTANTS: tuple[Case, ...] = (
          EngineAudit(draw.colder_drafter)),
     Case("E2", "colder drafter, by itself", "draw",
          "the same, seen by the drafter's conformance call",
-         drafter(draw.ColderDrafter), "rows say"),
+         drafter(draw.ColderDrafter), "rows give"),
     Case("E3", "over budget", "draw",
          "one node more than asked for is drafted",
          drafter(draw.EagerDrafter), "for a budget of"),

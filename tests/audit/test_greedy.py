@@ -1,5 +1,7 @@
 """Temperature 0: equal texts, near-ties told from faults, and the real model."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -11,6 +13,7 @@ from specproof.drafters.model import ModelDrafter
 from specproof.engine.engine import Engine
 from specproof.engine.loading import chat_tokens, load_engine
 from specproof.testing.tiny import tiny_model
+from specproof.types import SamplingParams
 
 
 def engine():
@@ -49,6 +52,27 @@ def test_b19_noise_below_the_gap_is_a_near_tie(monkeypatch):
     results = list(compare_greedy(one, [[i, 2, 3] for i in range(6)], 40))
     assert any(r.gap is not None for r in results)
     assert all(r.ok for r in results)
+
+
+def test_b19_a_third_token_where_two_others_tie_is_a_fault(monkeypatch):
+    """What counts is how far below the top the token is that came, not how close the best two are."""
+    one = engine()
+    head = one.target.model.get_output_embeddings().weight
+    with torch.no_grad():
+        head[4] = head[3]
+    params = SamplingParams(temperature=0, max_tokens=40)
+    texts = {start: one.generate([[start, 2, 3]], params)[0].tokens for start in range(11)}
+    start = next(start for start, text in texts.items() if 3 in text)
+    plain, place, inner = texts[start], texts[start].index(3), one.generate
+
+    def generate(prompts, params):
+        (result,) = inner(prompts, params)
+        return [replace(result, tokens=(*plain[:place], 9, *plain[place + 1 :]))]
+
+    monkeypatch.setattr(one, "generate", generate)
+    (result,) = compare_greedy(one, [[start, 2, 3]], 40)
+    assert result.agree == place
+    assert not result.ok
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ closer than that rounding the texts can part without any fault; where they are n
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -26,7 +27,8 @@ class GreedyResult:
         prompt: its number.
         tokens: length of the speculative text.
         agree: leading tokens that are equal.
-        gap: between the two largest logits where the texts part, in a plain forward; None if they are equal.
+        gap: between the largest logit and the speculative token's where the texts part, in a plain forward; None
+            if they are equal.
     """
 
     prompt: int
@@ -43,7 +45,7 @@ class GreedyResult:
         if self.gap is None:
             return f"EQUAL: prompt {self.prompt}: {self.tokens} tokens"
         verdict = "NEAR-TIE" if self.ok else "DIFFERENT"
-        return f"{verdict}: prompt {self.prompt}: parts after {self.agree} tokens, top-2 gap {self.gap:.2g}"
+        return f"{verdict}: prompt {self.prompt}: parts after {self.agree} tokens, {self.gap:.2g} below the top"
 
 
 def compare_greedy(engine: Engine, prompts: Sequence[list[int]], max_tokens: int) -> Iterator[GreedyResult]:
@@ -55,13 +57,14 @@ def compare_greedy(engine: Engine, prompts: Sequence[list[int]], max_tokens: int
         found = engine.generate([prompt], params)[0].tokens
         pairs = zip(expected, found, strict=False)
         agree = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-        gap = None if expected == found else _gap(engine, [*prompt, *expected[:agree]])
+        said = found[agree : agree + 1] or tuple(engine.eos)  # a text that is over said one of these
+        gap = None if expected == found else _gap(engine, [*prompt, *expected[:agree]], said)
         yield GreedyResult(number, len(found), agree, gap)
 
 
-def _gap(engine: Engine, tokens: list[int]) -> float:
+def _gap(engine: Engine, tokens: list[int], said: Sequence[int]) -> float:
     sequence = TokenSequence(tokens, len(tokens), SamplingParams(), 0)
     logits = engine.target.forward([sequence], empty_draft(1)).logits[0, 0]
     engine.target.free([sequence])
-    first, second = logits.float().topk(2).values.tolist()
-    return float(first - second)
+    scores = logits.float()
+    return float(scores.max() - scores[list(said)].max()) if said else math.inf

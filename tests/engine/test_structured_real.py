@@ -66,7 +66,7 @@ PEOPLE |= {"x-guidance": {"whitespace_flexible": False}}
 def test_json_is_valid_and_the_same_with_and_without_speculation():
     texts = {}
     for drafter in ("none", "ngram"):
-        engine = load_engine("default", drafter=drafter)
+        engine = load_engine("default", drafter=drafter, adaptive=False)
         prompt = chat_tokens(engine.tokenizer, "List three people as JSON with name, age, languages (en, fr, no).")
         each = [SamplingParams(temperature=t, seed=1, max_tokens=200, json_schema=PEOPLE) for t in (0, 1)]
         results = engine.generate([prompt] * 3, [*each, SamplingParams(regex=r"(yes|no)[.!]")])

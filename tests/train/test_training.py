@@ -220,6 +220,8 @@ def test_other_dtypes_and_architectures_are_trained_in_float32(tmp_path, word_to
     ("argv", "message"),
     [
         (["--loss", "mse"], "unknown loss 'mse'; choose one of: kl, lk_alpha, lk_lambda, tv"),
+        (["--precision", "int8"], "unknown precision 'int8'; choose one of: bfloat16, float32"),
+        (["--memory", "-1"], "--memory -1.0 is not allowed: give a number of GiB >= 0"),
         (["--method", "dflash"], "unknown method 'dflash'; choose one of: eagle3, medusa"),
         (["--samples", "1"], "--samples 1 is not allowed: give at least 2"),
         (["--temperature", "0"], "--temperature 0.0 is not allowed: give a finite number > 0"),

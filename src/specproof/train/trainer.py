@@ -76,14 +76,18 @@ class Trainer:
         settings = self.settings
         found = LOSSES[settings.loss]
         total, weight, weights = lesson.rows.new_zeros(()), 1.0, 0.0
-        for step, logits in enumerate(unroll(self.head, lesson.tokens, lesson.features, settings.depth)):
-            spoken = lesson.spoken[:, 1 + step :]
-            if bool(spoken.any()):
-                total = (
-                    total + weight * found(logits[spoken], lesson.rows[:, 1 + step :][spoken], settings.eta).mean()
-                )
-                weights += weight
-            weight *= settings.decay
+        products = torch.autocast(
+            lesson.tokens.device.type, torch.bfloat16, enabled=settings.precision == "bfloat16"
+        )
+        with products:
+            for step, logits in enumerate(unroll(self.head, lesson.tokens, lesson.features, settings.depth)):
+                spoken = lesson.spoken[:, 1 + step :]
+                if bool(spoken.any()):
+                    rows = lesson.rows[:, 1 + step :][spoken]
+                    of_rows = found(logits[spoken].to(rows.dtype), rows, settings.eta)
+                    total = total + weight * of_rows.mean()
+                    weights += weight
+                weight *= settings.decay
         return total / max(weights, torch.finfo(total.dtype).tiny)
 
     def _batch(self) -> list[Sample]:

@@ -83,6 +83,7 @@ def train(job: Job, settings: TrainSettings, report: Report = lambda *_: None) -
     data["prompts"] = "built-in" if job.prompts is None else job.prompts.name
     agreed = agreement(head, teacher, held_out, settings.depth)
     made = provenance(settings, _public_name(job.model), data, result, agreed)
+    made["plans"] = trainer.plans
     if isinstance(head, MedusaHead):
         head.config = replace(head.config, provenance=made)
         save_medusa(head, job.out)

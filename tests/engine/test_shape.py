@@ -22,14 +22,18 @@ from specproof.types import SamplingParams
 def test_names():
     assert named_shape("chain:5", 16) == Shape(5, "iid")
     assert named_shape("dynamic", 9, 2) == Shape(Dynamic(2, 4, 9), "point")
+    assert named_shape("dynamic:3", 9) == Shape(Dynamic(5, 4, 3), "point")
+    assert named_shape("best_first:20", 9) == Shape(BestFirst(9), "point")
     assert named_shape("best_first", 9) == Shape(BestFirst(9), "point")
     assert named_shape("sequoia:0.6,0.2,0.1", 15, 3) == Shape(
         optimal_tree((0.6, 0.2, 0.1), 15, 3), "without_replacement"
     )
     assert named_shape("sequoia:0", 15).tree == Tree.chain(1)
-    for name in ("bush", "chain", "chain:x", "sequoia:0.5,x", "dynamic:3", "best_first:2"):
+    for name in ("bush", "chain", "chain:x", "sequoia:0.5,x", "dynamic:", "best_first:2.5"):
         with pytest.raises(SpecproofError, match=f"unknown shape '{name}'; choose one of: chain:N, dynamic"):
             named_shape(name, 16)
+    with pytest.raises(SpecproofError, match="0 nodes is not allowed"):
+        named_shape("dynamic:0", 16)
     with pytest.raises(SpecproofError, match=r"acceptance \[0.7, 0.6\] is no law"):
         named_shape("sequoia:0.7,0.6", 16)
 

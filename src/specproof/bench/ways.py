@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from specproof.backends.hf import HFBackend
-from specproof.drafters import DRAFTERS, HEADED, choose_drafter
+from specproof.drafters import DRAFTERS, HEADED, NODES, choose_drafter
+from specproof.drafters.shapes.named import named_shape
 from specproof.engine.engine import Engine
 from specproof.engine.heads import load_trained_head, shipped_head
 from specproof.engine.loading import end_tokens, load_model, load_tokenizer
@@ -73,8 +74,9 @@ def load_ways(
 
     Args:
         model: "default", a folder, or a name on the hub.
-        drafters: NAME or NAME=FOLDER each, with the folder or name of a draft model or head; `default_drafters`
-            if not given, without those that this model cannot have.
+        drafters: NAME, NAME=FOLDER, NAME@SHAPE or NAME=FOLDER@SHAPE each, with the folder or name of a draft model
+            or head, and a shape's name (see `named_shape`); `default_drafters` if not given, without those that
+            this model cannot have.
         dtype, device: of all models.
     """
     asked = default_drafters(model) if drafters is None else _labels(drafters)
@@ -82,7 +84,8 @@ def load_ways(
     plain, eos = HFBackend(loaded), end_tokens(loaded, tokenizer)
 
     def way(label: str) -> Way:
-        name, _, place = label.partition("=")
+        named, _, shaped = label.partition("@")
+        name, _, place = named.partition("=")
         target, head, backend = plain, None, None
         if name in HEADED:
             head = load_trained_head(loaded, model, place or None, name)
@@ -94,11 +97,12 @@ def load_ways(
             backend = in_target_tokens(draft, plain.vocabulary, tokenizer, own, "same")
         elif place:
             raise SpecproofError(f"drafter {label!r}: {name!r} takes no folder; give its name alone")
+        shape = named_shape(shaped, NODES, None if head is None else head.positions) if shaped else None
         # Made once right here: an error is due now, not after minutes of measuring.
-        chains = choose_drafter(name, target, backend, head=head).chains
+        chains = choose_drafter(name, target, backend, head=head, shape=shape).chains
 
         def make(adaptive: bool) -> Engine:
-            drafter = choose_drafter(name, target, backend, head=head)
+            drafter = choose_drafter(name, target, backend, head=head, shape=shape)
             return Engine(target, drafter, eos=eos, adaptive=adaptive, trace=True)
 
         return Way(label, make, chains)
@@ -117,7 +121,7 @@ def load_ways(
 def _labels(drafters: Sequence[str]) -> list[str]:
     labels = [label for label in drafters if label != BASE]
     for label in labels:
-        if (name := label.partition("=")[0]) not in DRAFTERS:
+        if (name := label.partition("@")[0].partition("=")[0]) not in DRAFTERS:
             raise unknown("drafter", name, DRAFTERS)
         if labels.count(label) > 1:
             raise SpecproofError(f"--drafter names {label!r} twice; give each one once")

@@ -47,7 +47,8 @@ def _add_measuring(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--drafter",
         default=None,
-        help="drafters with commas between them, NAME=FOLDER for a draft model or head (default: ngram, "
+        help="drafters with commas between them, NAME=FOLDER for a draft model or head, NAME@SHAPE for "
+        "another shape than its own, such as chain:3, dynamic:8 (default: ngram, "
         "suffix, early_exit, eagle3 and hybrid if a head comes with the model); plain decoding is always there",
         metavar="NAMES",
     )
@@ -126,15 +127,17 @@ def _measure(args: argparse.Namespace, settings: Any, prompts: list[Prompt]) -> 
     source = "built in" if args.prompts is None else str(args.prompts)
     made = provenance(shlex.join(["specproof", *sys.argv[1:]]), loaded, args.model, source, settings, counts)
     columns = (TextColumn("texts"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console) as progress:
         task = progress.add_task("texts")
-        return bench(
-            loaded,
-            prompts,
-            settings,
-            made,
-            report=lambda done, total: progress.update(task, completed=done, total=total),
-        )
+
+        def report(done: int, total: int) -> None:
+            progress.update(task, completed=done, total=total)
+            # A bar is only drawn on a terminal; who reads a log wants to know how far it is, too.
+            if not console.is_terminal and 10 * done // total > 10 * (done - 1) // total:
+                print(f"{done} of {total} texts", file=sys.stderr, flush=True)
+
+        return bench(loaded, prompts, settings, made, report=report)
 
 
 def _settings(args: argparse.Namespace) -> Any:

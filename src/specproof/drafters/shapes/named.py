@@ -12,7 +12,7 @@ from specproof.tree import Tree
 from specproof.types import Drawn
 
 # The names, for messages and help. "sequoia" without numbers is measured, see `engine.shape`.
-SHAPES = ("chain:N", "dynamic", "best_first", "sequoia", "sequoia:A,B,…")
+SHAPES = ("chain:N", "dynamic", "dynamic:N", "best_first", "best_first:N", "sequoia", "sequoia:A,B,…")
 
 
 class Shape(NamedTuple):
@@ -26,8 +26,9 @@ def named_shape(name: str, nodes: int, depth: int | None = None) -> Shape:
     """The shape of that name.
 
     Args:
-        name: "chain:N" of independent tokens; "dynamic" or "best_first" of the likeliest ones; "sequoia:A,B,…",
-            the best static tree where the first, second, … child is accepted that often, without replacement.
+        name: "chain:N" of independent tokens; "dynamic" or "best_first" of the likeliest ones, and with ":N" of
+            N at most; "sequoia:A,B,…", the best static tree where the first, second, … child is accepted that
+            often, without replacement.
         nodes: most that a step drafts.
         depth: most in a row, if the drafter has a limit.
 
@@ -39,14 +40,16 @@ def named_shape(name: str, nodes: int, depth: int | None = None) -> Shape:
         numbers = [float(number) for number in given.split(",")] if given else []
     except ValueError:
         kind = ""
-    if kind == "chain" and len(numbers) == 1 and numbers[0].is_integer():
+    whole = len(numbers) == 1 and numbers[0].is_integer()
+    if kind == "chain" and whole:
         return Shape(int(numbers[0]), "iid")
     if kind == "sequoia" and numbers:
         tree = optimal_tree(numbers, nodes, depth)
         return Shape(tree if len(tree) else Tree.chain(1), "without_replacement")
-    if name == "dynamic":
+    if kind in ("dynamic", "best_first") and (whole or ":" not in name):
+        nodes = min([nodes, *map(int, numbers)])
+        if kind == "best_first":
+            return Shape(BestFirst(nodes), "point")
         usual = Dynamic(nodes=nodes)
         return Shape(usual if depth is None else Dynamic(min(usual.depth, depth), usual.width, nodes), "point")
-    if name == "best_first":
-        return Shape(BestFirst(nodes), "point")
     raise SpecproofError(f"unknown shape {name!r}; choose one of: {', '.join(SHAPES)}")

@@ -27,7 +27,7 @@ def started(arguments):
     return subprocess.Popen([sys.executable, "-m", "specproof.cli.main", *arguments], stdout=log, env=environment)
 
 
-def wait_for(found, driver, seconds=300):
+def wait_for(found, driver, seconds=1200):
     """Until something is found, or the driver is done."""
     end = time.monotonic() + seconds
     while not (result := found()) and driver.poll() is None and time.monotonic() < end:
@@ -71,7 +71,7 @@ def test_killed_actors_and_drivers_lose_nothing_and_double_nothing(model_folder,
     assert all(whole.joinpath(name).read_bytes() == content for name, content in done.items())
 
     driver = started(ray)
-    assert driver.wait(timeout=600) == 0
+    assert driver.wait(timeout=1200) == 0
     assert files(out) == files(whole)
     numbers = [(one.prompt, one.sample) for one in read_trajectories(out)]
     assert numbers == [(p, s) for p in range(SHARDS) for s in range(2)]

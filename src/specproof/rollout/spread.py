@@ -12,10 +12,9 @@ import pickle
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from specproof.engine.cluster import LOCAL, connected
 from specproof.errors import SpecproofError
 from specproof.rollout.run import Drawer, Job, Shard
-
-LOCAL = "local"
 
 
 class _Actor:
@@ -48,14 +47,18 @@ def drawn_by_ray(
     Raises:
         SpecproofError: Ray is not there, or a prompt, parameter or model does not fit.
     """
-    ray = started(address, workers * threads)
+    ray = connected(address, workers * threads)
     try:
-        rows = ray.data.from_items([{"number": number} for number in numbers], override_num_blocks=len(numbers))
+        from ray import data
+
+        data.DataContext.get_current().enable_progress_bars = False  # there is one of our own
+        logging.getLogger("ray.data").setLevel(logging.ERROR)
+        rows = data.from_items([{"number": number} for number in numbers], override_num_blocks=len(numbers))
         drawn = rows.map_batches(
             _Actor,
             fn_constructor_args=(job, threads),
             batch_size=1,
-            compute=ray.data.ActorPoolStrategy(size=min(workers, len(numbers))),
+            compute=data.ActorPoolStrategy(size=min(workers, len(numbers))),
             num_cpus=threads,
             num_gpus=1 if str(job.pace.get("device", "cpu")).startswith("cuda") else 0,
         )
@@ -65,26 +68,6 @@ def drawn_by_ray(
         raise _plain(error) from error
     finally:
         ray.shutdown()
-
-
-def started(address: str, processors: int) -> Any:
-    """Ray, connected."""
-    try:
-        import ray
-        import ray.data
-    except ImportError as error:
-        raise SpecproofError("ray is not installed: pip install 'specproof[ray]'") from error
-    options: dict[str, Any] = {"address": address, "logging_level": logging.ERROR, "log_to_driver": False}
-    if address == LOCAL:
-        options |= {"num_cpus": processors, "include_dashboard": False, "object_store_memory": 128 * 2**20}
-    try:
-        ray.init(**options)
-    except Exception as error:  # Ray raises bare ones, as when a node does not come up in time
-        reason = str(error).strip().splitlines()[0]
-        raise SpecproofError(f"no Ray at {address!r}: {reason}; start one, or give 'local'") from error
-    ray.data.DataContext.get_current().enable_progress_bars = False  # there is one of our own
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
-    return ray
 
 
 def _plain(error: Exception) -> Exception:

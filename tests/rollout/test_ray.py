@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 
 import pytest
 
@@ -21,10 +22,17 @@ SHARDS = 24
 WORKERS = "1"
 
 
+@contextmanager
 def started(arguments):
+    """A driver, which the end of the block kills."""
+    run = [sys.executable, "-m", "specproof.cli.main", *arguments]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    log = subprocess.DEVNULL
-    return subprocess.Popen([sys.executable, "-m", "specproof.cli.main", *arguments], stdout=log, env=environment)
+    driver = subprocess.Popen(run, stdout=subprocess.DEVNULL, env=environment)
+    try:
+        yield driver
+    finally:
+        driver.kill()
+        driver.wait()
 
 
 def wait_for(found, driver, seconds=1200):
@@ -58,20 +66,22 @@ def test_killed_actors_and_drivers_lose_nothing_and_double_nothing(model_folder,
     assert main(command(model_folder, prompts, whole, *more)) == 0
     ray = command(model_folder, prompts, out, *more, "--ray", "--workers", WORKERS)
 
-    driver = started(ray)
-    assert wait_for(lambda: len(list(out.glob("part-*"))) >= 2, driver), "no shard came"
-    for actor in actors_of(driver)[:1]:
-        os.kill(actor, signal.SIGKILL)
-    before = len(list(out.glob("part-*")))
-    wait_for(lambda: len(list(out.glob("part-*"))) >= before + 3, driver)
-    driver.send_signal(signal.SIGKILL)
-    driver.wait()
+    def there():
+        return len(list(out.glob("part-*")))
+
+    with started(ray) as driver:
+        assert wait_for(lambda: there() >= 2, driver), "no shard came"
+        actors = actors_of(driver)
+        assert actors, "no actor to kill"
+        os.kill(actors[0], signal.SIGKILL)
+        before = there()
+        wait_for(lambda: there() >= before + 3, driver)
     done = files(out)
     assert len(done) > 0
     assert all(whole.joinpath(name).read_bytes() == content for name, content in done.items())
 
-    driver = started(ray)
-    assert driver.wait(timeout=1200) == 0
+    with started(ray) as driver:
+        assert driver.wait(timeout=1200) == 0
     assert files(out) == files(whole)
     numbers = [(one.prompt, one.sample) for one in read_trajectories(out)]
     assert numbers == [(p, s) for p in range(SHARDS) for s in range(2)]

@@ -26,6 +26,7 @@ LEVEL = {
     "audit": 7,
     "train": 7,
     "bench": 7,
+    "rollout": 7,
     "hf": 7,
     "server": 7,
     "cli": 8,

@@ -85,6 +85,11 @@ class HFBackend:
         """See `Backend.free`."""
         self.store.free(batch)
 
+    @torch.inference_mode()
+    def clear(self) -> None:
+        """Forget all sequences."""
+        self.store.clear()
+
     def features(self, sequence: TokenSequence) -> Tensor:
         """Features [n, taps x width] of the first n tokens of a text: those that were scored and kept."""
         return self.store.kept(sequence, layer=int(self.model.config.num_hidden_layers))

@@ -86,6 +86,7 @@ class _FirstLayers:
         self.vocabulary, self.context = target.vocabulary, target.context
         self._short = HFBackend(first_layers(target.model, layers), target.context)
         self._short.store = target.store  # now that it has shown what it can do on one of its own
+        self.model = self._short.model
 
     def forward(self, batch: Batch, draft: Draft, start: Sequence[int] | None = None) -> Output:
         """See `Backend.forward`; what it adds is in flight until the store is rewound."""

@@ -22,6 +22,7 @@ from specproof.engine.pace import Pace
 from specproof.engine.requests import Request, Result, make_requests
 from specproof.engine.scheduler import Scheduler
 from specproof.engine.stats import Statistics, places
+from specproof.engine.sync import Synced
 from specproof.engine.watch import watched
 from specproof.errors import SpecproofError
 from specproof.noise import CounterNoise
@@ -35,7 +36,7 @@ from specproof.types import Backend, Draft, Drafter, Law, Noise, SamplingParams,
 Prompt = str | Sequence[int]
 
 
-class Engine:
+class Engine(Synced):
     """Speculative decoding of many requests at once.
 
     Args:
@@ -163,6 +164,7 @@ class Engine:
     def add(self, request: Request) -> None:
         """Queue a request; it joins between steps."""
         self.scheduler.add(request)
+        request.weighed(self.target_version, self.drafter_version)
 
     def cancel(self, request: Request) -> None:
         """End a request between steps, waiting or running; what it has so far stays in its result."""
@@ -205,7 +207,7 @@ class Engine:
             if count is not None and request.prompt_logprobs is None:
                 request.prompt_logprobs = of_prompt(self.target, list(sequence.tokens), count)
             if room(sequence, self.target.context) == 0:
-                self._commit(request, [])
+                commit(request.sequence, [], self.target.context, request.stopped)
             request.begun = True
         if live := [request for request in requests if not request.done]:
             self._step(live, fresh=True)
@@ -260,17 +262,14 @@ class Engine:
         used = [0, *(node + 1 for node in step.path)]
         broken = rows.broken[used].tolist()
         sound = broken.index(True) if True in broken else len(block)
-        count, logprobs = request.sequence.params.logprobs, []
-        if count is not None:  # before the commit, since memory may run out
-            logprobs = of_block(rows.rows, logits, step.path, block[:sound], count)
-        kept = self._commit(request, block[:sound])
+        logprobs = []
+        if request.sequence.params.logprobs is not None:  # before the commit, since memory may run out
+            logprobs = of_block(rows.rows, logits, step.path, block[:sound], request.sequence.params)
+        kept = commit(request.sequence, block[:sound], self.target.context, request.stopped)
         request.logprobs += logprobs[:kept]
         if sound < len(block) and not request.done:
             request.end("error", no_law(request.sequence))
         return kept
-
-    def _commit(self, request: Request, block: list[int]) -> int:
-        return commit(request.sequence, block, self.target.context, request.stopped)
 
     def _within_memory(self, group: list[Request], act: Callable[[Sequence[Request]], None]) -> None:
         """Take a turn; while memory does not suffice, send the latest request back to wait."""
@@ -293,7 +292,3 @@ class Engine:
     def _leave(self, requests: list[Request]) -> None:
         self.scheduler.remove(requests)
         self._forget(requests)
-
-    def _forget(self, requests: Sequence[Request]) -> None:
-        self.target.free([request.sequence for request in requests])
-        self.drafting.free(requests)

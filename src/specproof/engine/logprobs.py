@@ -24,6 +24,8 @@ class TokenLogprobs:
         logprob: under the law it was drawn from: the target's after penalties, bans, temperature and filters,
             normalised. Never the draft's, never the residual's. None in a prompt, which nothing was drawn for.
         raw: under the model alone, at temperature 1.
+        scaled: under the model at the request's temperature and nothing else, the convention of policy gradients;
+            at temperature 0 equal to `raw`. None in a prompt.
         top, raw_top: the likeliest tokens of both laws with theirs, as many as asked, likeliest first.
     """
 
@@ -32,10 +34,11 @@ class TokenLogprobs:
     raw: float
     top: Likely
     raw_top: Likely
+    scaled: float | None = None
 
 
 def of_block(
-    rows: Tensor, logits: Tensor, path: Sequence[int], block: Sequence[int], count: int
+    rows: Tensor, logits: Tensor, path: Sequence[int], block: Sequence[int], params: SamplingParams
 ) -> list[TokenLogprobs]:
     """Of a committed block.
 
@@ -43,13 +46,17 @@ def of_block(
         rows, logits: [N+1, V] of one sequence: the target's folded rows, and its raw logits.
         path: accepted nodes; token i of the block was decided by the row before it.
         block: committed tokens.
-        count: how many likely tokens to report.
+        params: temperature, and how many likely tokens to report.
     """
     places = [0, *(node + 1 for node in path)][: len(block)]
+    count, temperature = params.logprobs or 0, params.temperature or 1.0
     folded, raw = rows[places].log(), precise(logits[places]).log_softmax(-1)
+    # Once normalised, no temperature makes the largest overflow.
+    scaled = raw if temperature == 1 else (raw / temperature).log_softmax(-1)
+    entries = zip(block, folded, raw, scaled[range(len(block)), block].tolist(), strict=True)
     return [
-        TokenLogprobs(token, float(own[token]), float(model[token]), _top(own, count), _top(model, count))
-        for token, own, model in zip(block, folded, raw, strict=True)
+        TokenLogprobs(token, float(own[token]), float(model[token]), _top(own, count), _top(model, count), at)
+        for token, own, model, at in entries
     ]
 
 

@@ -40,6 +40,9 @@ class Result:
         logprobs, prompt_logprobs: one entry for each token, if asked for.
         error: why the request could not go on; the tokens before that are right.
         warnings: what the request had to do without.
+        target_version, drafter_version: of the weights that it began with (see `Synced`).
+        updates: where the target got new weights while it ran: tokens of output before them, and their version.
+            Empty: all tokens were drawn from one target.
     """
 
     text: str
@@ -56,6 +59,9 @@ class Result:
     prompt_logprobs: tuple[TokenLogprobs | None, ...] | None = None
     error: str | None = None
     warnings: tuple[str, ...] = ()
+    target_version: int = 0
+    drafter_version: int = 0
+    updates: tuple[tuple[int, int], ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Everything but `delta`, for JSON."""
@@ -66,6 +72,7 @@ class Result:
             "logprobs": _listed(self.logprobs),
             "prompt_logprobs": _listed(self.prompt_logprobs),
             "warnings": list(self.warnings),
+            "updates": [list(update) for update in self.updates],
         }
 
 
@@ -81,6 +88,7 @@ class Request:
         speculates: whether it is drafted for; off for good once the drafter has failed it.
         budget: most nodes drafted for it in one step, if fewer than the engine's.
         watched: an empty list here gets an entry a step; None costs nothing.
+        target_version, drafter_version, updates: as in `Result`.
     """
 
     def __init__(self, sequence: TokenSequence, tokenizer: Any, index: int = 0, reserve: int = 0) -> None:
@@ -99,6 +107,8 @@ class Request:
         self.prompt_logprobs: list[TokenLogprobs | None] | None = None
         self.error: str | None = None
         self.warnings: list[str] = []
+        self.target_version = self.drafter_version = 0
+        self.updates: list[tuple[int, int]] = []
         self._text = StoppedText(tokenizer, sequence.params) if tokenizer is not None else None
 
     @property
@@ -115,6 +125,17 @@ class Request:
         """Take in the next `count` tokens of the prompt."""
         self.sequence.tokens += self.unread[:count]
         del self.unread[:count]
+
+    def weighed(self, target: int, drafter: int) -> None:
+        """From now on these versions of the weights are at work."""
+        written = len(self.sequence.tokens) - self.sequence.prompt_length if not self.unread else 0
+        if written > 0:
+            latest = self.updates[-1][1] if self.updates else self.target_version
+            if target != latest:
+                self.updates = [update for update in self.updates if update[0] < written] + [(written, target)]
+            return
+        self.target_version, self.drafter_version = target, drafter
+        self.prompt_logprobs = None  # they were the old target's
 
     def end(self, reason: FinishReason, error: str | None = None) -> None:
         """Nothing more will come, for a reason that is not in the text."""
@@ -140,6 +161,9 @@ class Request:
             prompt_logprobs=None if self.prompt_logprobs is None else tuple(self.prompt_logprobs),
             error=self.error,
             warnings=tuple(self.warnings),
+            target_version=self.target_version,
+            drafter_version=self.drafter_version,
+            updates=tuple(self.updates),
         )
 
 

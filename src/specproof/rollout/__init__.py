@@ -1,0 +1,1 @@
+"""Rollouts for reinforcement learning: prompts in, trajectories out, new weights between them."""

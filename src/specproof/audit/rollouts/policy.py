@@ -97,6 +97,9 @@ def whole_output(text: Rollout, start: TokenSequence, limited: bool) -> tuple[li
         SpecproofError: nobody can tell how the text ended.
     """
     output, reason = list(text.completion_ids), text.finish_reason
+    if text.updates:
+        # What comes after is another policy's. When new weights arrive does not hang on what is drawn.
+        return output[: text.updates[0][0]], False
     ended = bool(output) and output[-1] in start.ends
     full = limited and len(output) >= start.params.max_tokens
     if reason is None and not ended and not full:

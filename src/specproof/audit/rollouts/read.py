@@ -33,6 +33,7 @@ class Rollout:
         target_version: of the policy that wrote it.
         params: sampling parameters as given.
         rule, drafter: by name; drafted, accepted: tokens. How it was speculated, if the file says.
+        updates: where the policy got new weights on the way: tokens before them, and their version.
     """
 
     prompt: int
@@ -48,11 +49,12 @@ class Rollout:
     drafter: str | None = None
     drafted: int | None = None
     accepted: int | None = None
+    updates: tuple[tuple[int, int], ...] = ()
 
 
 NAMES = tuple(field.name for field in fields(Rollout))
 # Of specproof's own files; nothing in them bears on the law.
-_KNOWN = (*NAMES, "seed", "drafter_version", "lossless", "forwards")
+_KNOWN = (*NAMES, "seed", "drafter_version", "lossless", "forwards", "error")
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,7 @@ def _text(row: Mapping[str, Any], number: int, where: str) -> Rollout:
                 raise SpecproofError(
                     f"{where}: {len(given[key])} {key} for {len(given['completion_ids'])} tokens; give one a token"
                 )
+    given["updates"] = tuple((int(place), int(version)) for place, version in given.get("updates", ()))
     if isinstance(given.get("params"), str):
         given["params"] = _params(given["params"], where)
     reason = given.get("finish_reason")

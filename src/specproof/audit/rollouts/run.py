@@ -139,6 +139,8 @@ def _notes(rollouts: Rollouts, texts: Sequence[Text], sides: Sides) -> tuple[str
         found.append(
             f"{added} texts ended at an end token that is not in completion_ids; it was scored all the same"
         )
+    if cut := sum(bool(text.read.updates) for text in texts):
+        found.append(f"{cut} texts got new weights on the way; what came after them was left out")
     if edge := sides.bets.edge:
         found.append(f"{edge} tokens at the edge of a filter, moved across by rounding: left out")
     if not sides.told:

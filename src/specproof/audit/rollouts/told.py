@@ -112,8 +112,8 @@ class Told:
     _own: dict[str, list[Floats]] = field(default_factory=lambda: defaultdict(list))
 
     def take(self, told: Sequence[float], own: Mapping[str, Floats]) -> None:
-        """Take in a text; an end token that was left out has nothing told."""
-        numbers = np.asarray(told, dtype=np.float64)
+        """Take in a text; an end token that was left out has nothing told, what was cut nothing own."""
+        numbers = np.asarray(told, dtype=np.float64)[: len(own["folded"])]
         # A token without mass is judged elsewhere; here it would only hide the rest.
         sound = np.isfinite(numbers)
         for values in own.values():

@@ -6,15 +6,15 @@ import pytest
 
 from specproof.cli.main import main
 from specproof.engine.loading import load_engine
-from specproof.rollout.worker import RolloutWorker
 from specproof.types import SamplingParams
 
 
 @pytest.fixture(scope="module")
 def written(model_folder):
     """Trajectories of an engine that speculates, as JSON lines."""
+    worker = pytest.importorskip("specproof.rollout.worker")
     engine = load_engine(model_folder, drafter="early_exit", dtype="float64")
-    worker = RolloutWorker(engine)
+    worker = worker.RolloutWorker(engine)
     params = SamplingParams(temperature=0.8, top_k=6, seed=1, max_tokens=16)
     return [one.as_dict() for one in worker.rollout([[1, 2], [3], [4, 5, 6]], params, 12)]
 

@@ -20,7 +20,9 @@ from specproof.drafters.medusa.drafter import MedusaDrafter
 from specproof.drafters.model import ModelDrafter
 from specproof.drafters.ngram import NgramDrafter
 from specproof.drafters.none import NoDrafter
+from specproof.drafters.past import Past
 from specproof.drafters.positions import PositionDrafter
+from specproof.drafters.replay import ReplayDrafter
 from specproof.drafters.shapes.best_first import BestFirst
 from specproof.drafters.shapes.expand import Dynamic
 from specproof.drafters.suffix import SuffixDrafter
@@ -150,6 +152,7 @@ DRAFTERS: dict[str, Callable[[str], Drafter]] = {
     "ngram": lambda _: NgramDrafter(shortest=1),
     "suffix": lambda _: SuffixDrafter(),
     "suffix-chain": lambda _: SuffixDrafter(branching=False),
+    "replay": lambda _: ReplayDrafter([Past(PROMPT, (2, 1, 3), 0)], VOCABULARY, rows=False, shared=True),
     "early_exit": _early_exit_drafter,
     "model": _model_drafter,
     "eagle3": _eagle3,

@@ -22,9 +22,7 @@ def add_parser(kinds: Any) -> None:
         "called biased at most at rate --alpha. " + EXIT_CODES,
         allow_abbrev=False,
     )
-    parser.add_argument(
-        "file", help="JSON, JSON lines or Parquet, with prompt_ids and completion_ids", metavar="FILE"
-    )
+    parser.add_argument("file", help="JSON, JSON lines, Parquet or a folder of it", metavar="FILE")
     add_model_flags(parser)
     add = parser.add_argument
     add(

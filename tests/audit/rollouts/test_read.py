@@ -27,6 +27,11 @@ def test_lines_lists_and_parquet_are_the_same(tmp_path):
     assert read_rollouts(lines) == read_rollouts(whole)
     assert read_rollouts(columns).texts == read_rollouts(lines).texts
     assert read_rollouts(columns).unread == ("reward",)
+    folder = tmp_path / "run"
+    folder.mkdir()
+    parquet.write_table(pyarrow.Table.from_pylist(rows[3:]), folder / "part-00001.parquet")
+    parquet.write_table(pyarrow.Table.from_pylist(rows[:3]), folder / "part-00000.parquet")
+    assert read_rollouts(folder) == read_rollouts(columns)
 
 
 GOOD = {"prompt_ids": [1], "completion_ids": [2, 3], "params": PARAMS, "finish_reason": "length"}

@@ -71,14 +71,15 @@ class Rollouts:
 
 
 def read_rollouts(path: str | Path) -> Rollouts:
-    """All texts of a file.
+    """All texts of a file, or of all Parquet files of a folder, as `specproof rollout` writes it.
 
     Raises:
         SpecproofError: it cannot be read, or a text lacks tokens or has a field that is none.
     """
     place = Path(path)
+    files = sorted(place.glob("[!.]*.parquet")) if place.is_dir() else [place]
     try:
-        rows = _parquet(place) if place.suffix == ".parquet" else _json(place)
+        rows = [row for file in files for row in (_parquet(file) if file.suffix == ".parquet" else _json(file))]
     except OSError as error:
         raise SpecproofError(f"cannot read {path}: {error.strerror or error}; name a file of rollouts") from None
     return rollouts_of(rows, str(path))
@@ -112,7 +113,7 @@ def _json(path: Path) -> list[Any]:
 def _parquet(path: Path) -> list[Any]:
     if find_spec("pyarrow") is None:
         raise SpecproofError("pyarrow not installed: pip install 'specproof[rollout]'")
-    import pyarrow  # type: ignore[import-untyped]
+    import pyarrow
     from pyarrow import parquet
 
     try:

@@ -32,7 +32,7 @@ class Rollout:
         logprobs, raw_logprobs: as the engine reports them, one a token; the latter before filters and penalties.
         target_version: of the policy that wrote it.
         params: sampling parameters as given.
-        rule, drafter: by name; drafted, accepted: tokens. How it was speculated, if the file says.
+        rule, drafter: by name; drafted, accepted: tokens; lossless: the rule. As far as the file says.
         updates: where the policy got new weights on the way: tokens before them, and their version.
     """
 
@@ -49,12 +49,13 @@ class Rollout:
     drafter: str | None = None
     drafted: int | None = None
     accepted: int | None = None
+    lossless: bool | None = None
     updates: tuple[tuple[int, int], ...] = ()
 
 
 NAMES = tuple(field.name for field in fields(Rollout))
 # Of specproof's own files; nothing in them bears on the law.
-_KNOWN = (*NAMES, "seed", "drafter_version", "lossless", "forwards", "error")
+_KNOWN = (*NAMES, "seed", "drafter_version", "forwards", "error")
 
 
 @dataclass(frozen=True)

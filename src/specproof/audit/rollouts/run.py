@@ -141,6 +141,8 @@ def _notes(rollouts: Rollouts, texts: Sequence[Text], sides: Sides) -> tuple[str
         )
     if cut := sum(bool(text.read.updates) for text in texts):
         found.append(f"{cut} texts got new weights on the way; what came after them was left out")
+    if lossy := sum(text.read.lossless is False for text in texts):
+        found.append(f"{lossy} texts were verified by a lossy rule, by the file's own word")
     if edge := sides.bets.edge:
         found.append(f"{edge} tokens at the edge of a filter, moved across by rounding: left out")
     if not sides.told:

@@ -102,6 +102,16 @@ def test_one_version_one_model():
         audit_rollouts(rollouts_of(bare), Checkpoints(policy(table())), RolloutPlan())
 
 
+def test_an_end_token_that_the_model_does_not_know():
+    """It must not be taken for a text whose end token was left out, which the model would hardly believe."""
+    texts = [GOOD | {"prompt": n, "completion_ids": [1 + n % 3, 7], "finish_reason": "stop"} for n in range(9)]
+    with pytest.raises(SpecproofError, match=r'"stop_token_ids": \[7\]'):
+        audit_rollouts(rollouts_of(texts), Checkpoints(policy(table())), RolloutPlan())
+    known = [text | {"params": PARAMS | {"stop_token_ids": [7]}} for text in texts]
+    result = audit_rollouts(rollouts_of(known), Checkpoints(policy(table())), RolloutPlan())
+    assert result.seen.tokens == sum(len(text["completion_ids"]) for text in texts)
+
+
 def test_ends_that_nobody_can_tell_apart_are_one():
     """Two end tokens, none written down: as likely together as their row says."""
     from specproof.audit.rollouts.policy import Policy

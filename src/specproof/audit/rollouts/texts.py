@@ -10,6 +10,9 @@ from specproof.audit.rollouts.read import Rollout, Rollouts
 from specproof.errors import SpecproofError
 from specproof.types import SamplingParams, TokenSequence
 
+# So many texts do not end alike by chance.
+_MANY = 8
+
 
 class Text(NamedTuple):
     """A text that is to be scored: as it was read, before its first token, with its end, and whose prompt."""
@@ -24,7 +27,7 @@ def texts_of(rollouts: Rollouts, policy: Policy, params: SamplingParams | None, 
     """As many texts as the plan asks for.
 
     Raises:
-        SpecproofError: texts of several versions, parameters that are missing or not known.
+        SpecproofError: texts of several versions, parameters that are missing or not known, ends that are not.
     """
     versions = sorted({text.target_version for text in rollouts.texts if text.target_version is not None})
     if len(versions) > 1:
@@ -49,4 +52,19 @@ def texts_of(rollouts: Rollouts, policy: Policy, params: SamplingParams | None, 
         tokens += len(output)
         if tokens >= plan.tokens:
             break
+    _check_ends(found)
     return found
+
+
+def _check_ends(texts: list[Text]) -> None:
+    """Raise if texts seem to end with a token of which the model does not know that it ends texts."""
+    last = [t.read.completion_ids[-1] for t in texts if t.read.completion_ids and len(t.output) > _written(t)]
+    if len(last) >= _MANY and len(set(last)) == 1:
+        raise SpecproofError(
+            f"all {len(last)} texts that stopped end with token {last[0]}, which is no end token of the model: "
+            f'give it in params as "stop_token_ids": [{last[0]}], or add the end token that was left out after it'
+        )
+
+
+def _written(text: Text) -> int:
+    return len(text.read.completion_ids)

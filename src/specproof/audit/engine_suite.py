@@ -20,7 +20,9 @@ from specproof.drafters.medusa.drafter import MedusaDrafter
 from specproof.drafters.model import ModelDrafter
 from specproof.drafters.ngram import NgramDrafter
 from specproof.drafters.none import NoDrafter
+from specproof.drafters.past import Past
 from specproof.drafters.positions import PositionDrafter
+from specproof.drafters.replay import ReplayDrafter
 from specproof.drafters.shapes.best_first import BestFirst
 from specproof.drafters.shapes.expand import Dynamic
 from specproof.drafters.suffix import SuffixDrafter
@@ -45,6 +47,12 @@ TREE_PARAMS = (
     SamplingParams(temperature=0.7, top_k=3, top_p=0.7, max_tokens=5),
 )
 TREE = Tree((-1, -1, 0, 1))
+# Old texts of the prompts that are audited, those of `audit.drafter.run` before their last token.
+PASTS = (
+    Past(PROMPT, (2, 1, 3), 0),
+    Past((1, 0, 1, 2, 1, 0), (1, 2, 3), 0),
+    Past((3,), (1, 2, 3), 0),
+)
 
 
 def _colder(context: list[int], logits: Tensor) -> Tensor:
@@ -150,6 +158,7 @@ DRAFTERS: dict[str, Callable[[str], Drafter]] = {
     "ngram": lambda _: NgramDrafter(shortest=1),
     "suffix": lambda _: SuffixDrafter(),
     "suffix-chain": lambda _: SuffixDrafter(branching=False),
+    "replay": lambda _: ReplayDrafter(PASTS, VOCABULARY, rows=False, shared=True),
     "early_exit": _early_exit_drafter,
     "model": _model_drafter,
     "eagle3": _eagle3,

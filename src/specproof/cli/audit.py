@@ -13,6 +13,7 @@ from specproof.cli import (
     audit_engine,
     audit_numerics,
     audit_parameters,
+    audit_rollouts,
     audit_rule,
     audit_transformers,
 )
@@ -32,6 +33,7 @@ def add_parser(subparsers: Any) -> None:
     audit_engine.add_parser(kinds)
     audit_endpoint.add_parser(kinds)
     audit_transformers.add_parser(kinds)
+    audit_rollouts.add_parser(kinds)
     audit_numerics.add_parser(kinds)
     audit_parameters.add_parser(kinds)
     audit_drafter.add_parser(kinds)

@@ -93,12 +93,15 @@ def add_speculation_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--drafter",
         default="auto",
-        help="none, ngram, suffix, early_exit, model, eagle3, medusa, dflash, or auto (default): eagle3 if a head "
-        "comes with the model, else ngram",
+        help="none, ngram, suffix, replay, early_exit, model, eagle3, medusa, dflash, or auto (default): "
+        "eagle3 if a head comes with the model, else ngram",
         metavar="NAME",
     )
     group.add_argument(
-        "--draft-model", default=None, help="folder or name of the smaller model, or of the head", metavar="NAME"
+        "--draft-model",
+        default=None,
+        help="the smaller model, the head, or the file of old rollouts for replay",
+        metavar="NAME",
     )
     group.add_argument(
         "--draft-vocabulary",

@@ -21,6 +21,7 @@ DRAFTERS: dict[str, str] = {
     "none": "specproof.drafters.none:NoDrafter",
     "ngram": "specproof.drafters.ngram:NgramDrafter",
     "suffix": "specproof.drafters.suffix:SuffixDrafter",
+    "replay": "specproof.drafters.replay:ReplayDrafter",
     "early_exit": "specproof.drafters.early_exit:EarlyExitDrafter",
     "model": "specproof.drafters.model:ModelDrafter",
     "eagle3": "specproof.drafters.eagle3:Eagle3Drafter",
@@ -32,7 +33,7 @@ NODES = 16  # most that a step drafts for a sequence, unless told otherwise
 # Those that draft with a trained head, which reads the target's hidden states.
 HEADED = ("eagle3", "medusa", "dflash", "hybrid")
 # Those that look the text up and have a shape of their own.
-_LOOKUPS = ("none", "ngram", "suffix")
+_LOOKUPS = ("none", "ngram", "suffix", "replay")
 
 
 def choose_drafter(
@@ -43,6 +44,7 @@ def choose_drafter(
     head: DraftVocabulary | None = None,
     coupled: bool = False,
     shape: Shape | None = None,
+    past: str | None = None,
 ) -> Drafter:
     """The drafter of that name for a target.
 
@@ -53,6 +55,7 @@ def choose_drafter(
         head: what one of HEADED drafts with; its target is built with the head's taps.
         coupled: whether a draft model, the target as one, or a head shares its noise with rule "coupling".
         shape: of its drafts, for all that do not look the text up; a chain if not given.
+        past: file of remembered rollouts, which "replay" needs.
     """
     if name not in DRAFTERS:
         raise unknown("drafter", name, DRAFTERS)
@@ -67,7 +70,7 @@ def choose_drafter(
     if name in _LOOKUPS:
         if shape is not None:
             raise SpecproofError(f"drafter {name!r} takes no shape: what it finds in the text has its own")
-        return make()
+        return make() if name != "replay" else _replay(past, target, coupled)
     options = {"coupled": coupled} if shape is None else {"coupled": coupled, **shape._asdict()}
     if name in HEADED:
         if head is None:
@@ -84,3 +87,11 @@ def choose_drafter(
             f"{target.vocabulary}; wrap it in drafters.vocabulary.SharedVocabulary"
         )
     return make(backend, **options)
+
+
+def _replay(past: str | None, target: Backend, coupled: bool) -> Drafter:
+    if past is None:
+        raise SpecproofError("drafter 'replay' needs remembered rollouts: give their file (--draft-model FILE)")
+    from specproof.drafters.replay import ReplayDrafter
+
+    return ReplayDrafter.load(past, target.vocabulary, coupled=coupled)

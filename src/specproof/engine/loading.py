@@ -45,7 +45,8 @@ def load_engine(
     Args:
         model: "default", a folder, or a name on the hub.
         drafter: a key of DRAFTERS, or "auto", see `default_drafter`; "model" needs `draft_model`.
-        draft_model: folder or name of the smaller model, or of the head of one of HEADED;
+        draft_model: folder or name of the smaller model, or of the head of one of HEADED, or file of the rollouts
+            that "replay" drafts again;
             "eagle3" and "hybrid" without one take the head that comes with the package for this model.
         vocabulary: "same" takes a draft model with the target's tokenizer only, "intersection" any: it then drafts
             the tokens that both have, and the law is still the target's.
@@ -67,13 +68,16 @@ def load_engine(
     head = load_trained_head(loaded, model, draft_model, drafter) if drafter in HEADED else None
     target = HFBackend(loaded, taps=head.taps if head is not None else ())
     draft: Backend | None = None
-    if draft_model is not None and head is None:
+    past = draft_model if drafter == "replay" else None
+    if draft_model is not None and head is None and past is None:
         own = load_tokenizer(draft_model)
         draft = HFBackend(load_model(draft_model, dtype, device))
         draft = in_target_tokens(draft, target.vocabulary, tokenizer, own, vocabulary)
 
     def make(shape: Shape | None) -> Drafter:
-        return choose_drafter(drafter, target, draft, head=head, coupled=rule == "coupling", shape=shape)
+        return choose_drafter(
+            drafter, target, draft, head=head, coupled=rule == "coupling", shape=shape, past=past
+        )
 
     depth = None if head is None else head.positions
     if shape == "sequoia":

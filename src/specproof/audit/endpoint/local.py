@@ -8,21 +8,18 @@ from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from specproof.audit.endpoint.wire import Answer
 from specproof.audit.white.emission import UNDRAFTED, Emissions, Floats, Integers
 from specproof.audit.white.evidence import WITH_DRAFT, WITHOUT_DRAFT, Mixture
-from specproof.audit.white.forcing import Conditions, Reference, Scored, reference_for, score
+from specproof.audit.white.forcing import Conditions, Reference, Scored, reference_for, rows_along, score
 from specproof.audit.white.record import Places
 from specproof.backends.hf import HFBackend
 from specproof.engine.engine import Engine
 from specproof.engine.loading import chat_tokens, end_tokens, load_model, load_tokenizer
 from specproof.errors import SpecproofError
-from specproof.sampling import warp_batch
-from specproof.tree import Tree
-from specproof.types import Draft, SamplingParams, TokenSequence
+from specproof.types import SamplingParams, TokenSequence
 
 
 def mixture_for(drafts: bool) -> Mixture:
@@ -154,15 +151,13 @@ class Local:
         return found
 
     def _draft_rows(self, draft: Reference, start: TokenSequence, output: list[int]) -> dict[int, Tensor]:
-        logits = draft(start.tokens + output, len(start.tokens)).double()
+        logits = draft(start.tokens + output, len(start.tokens))
         if logits.shape[1] != self._engine.target.vocabulary:
             raise SpecproofError(
                 f"the draft model has {logits.shape[1]} tokens and the target {self._engine.target.vocabulary}; "
                 "give one with the same tokens"
             )
-        drafted = Draft((Tree.chain(len(output) - 1),), torch.tensor([output[:-1]]).long(), None, "point")
-        sequence = replace(start, tokens=list(start.tokens))
-        return dict(enumerate(warp_batch(logits[None], [sequence], drafted).rows[0]))
+        return dict(enumerate(rows_along(start, output, logits)))
 
     @cached_property
     def _owner(self) -> Integers:

@@ -64,9 +64,9 @@ def _accept(target: Floats, draft: Floats, lenience: float = 1.0) -> Floats:
     return np.minimum(quotient(lenience * target, draft), 1)
 
 
-def redrawn(target: Floats, draft: Floats) -> Floats:
-    """The correction is drawn from the whole target row."""
-    return _rejection(draft, _accept(target, draft), target)
+def redrawn(target: Floats, draft: Floats, lenience: float = 1.0) -> Floats:
+    """The correction is drawn from the whole target row; with a lenience above 1 accepted too often besides."""
+    return _rejection(draft, _accept(target, draft, lenience), target)
 
 
 def absolute(target: Floats, draft: Floats) -> Floats:

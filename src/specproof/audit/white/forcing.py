@@ -39,12 +39,14 @@ class Scored(NamedTuple):
         edge: tokens without mass that a nudge of their logit by the margin brings inside a filter: left out.
         gaps: [n] largest logit minus the token's.
         runners_up: [n] largest logit minus the second largest.
+        mass: [n] probability of each token, those at an edge included; empty where nobody asked.
     """
 
     emissions: Emissions
     edge: int
     gaps: Floats
     runners_up: Floats
+    mass: Floats = np.zeros(0)
 
 
 class Conditions(NamedTuple):
@@ -118,7 +120,16 @@ def _portion(start: TokenSequence, output: list[int], logits: Tensor, under: Con
     at_token = scores[torch.arange(count), torch.tensor(tokens)]
     edge = _edges(emissions, exact, (sequence, draft), under.margin)
     gaps, runners_up = (top[:, 0] - at_token).numpy(), (top[:, 0] - top[:, 1]).numpy()
-    return Scored(emissions.some(~edge), int(edge.sum()), gaps, runners_up)
+    return Scored(emissions.some(~edge), int(edge.sum()), gaps, runners_up, emissions.mass)
+
+
+def rows_along(start: TokenSequence, output: list[int], logits: Tensor) -> Tensor:
+    """[n, V] what a model's logits [n, V] come to under a text's parameters, where each of its tokens stands.
+
+    Rows without a law, where everything that this model likes is forbidden, come out uniform.
+    """
+    drafted = Draft((Tree.chain(len(output) - 1),), torch.tensor([output[:-1]], dtype=torch.long), None, "point")
+    return warp_batch(logits.double()[None], [replace(start, tokens=list(start.tokens))], drafted).rows[0]
 
 
 def whole_row(sequence: TokenSequence, logits: Tensor) -> Floats:

@@ -72,19 +72,8 @@ class Trainer:
         return float(loss.detach())
 
     def loss(self, lesson: Lesson) -> Tensor:
-        """Of a batch: the mean over the completions' rows at every depth, later ones with less weight."""
-        settings = self.settings
-        found = LOSSES[settings.loss]
-        total, weight, weights = lesson.rows.new_zeros(()), 1.0, 0.0
-        for step, logits in enumerate(unroll(self.head, lesson.tokens, lesson.features, settings.depth)):
-            spoken = lesson.spoken[:, 1 + step :]
-            if bool(spoken.any()):
-                total = (
-                    total + weight * found(logits[spoken], lesson.rows[:, 1 + step :][spoken], settings.eta).mean()
-                )
-                weights += weight
-            weight *= settings.decay
-        return total / max(weights, torch.finfo(total.dtype).tiny)
+        """Of a batch, see `loss_of`."""
+        return loss_of(self.head, lesson, self.settings)
 
     def _batch(self) -> list[Sample]:
         """The next texts: every epoch goes through all of them in an order of its own."""
@@ -152,6 +141,33 @@ class Trainer:
 
     def _trained(self) -> list[tuple[str, Tensor]]:
         return [(name, p) for name, p in self.head.named_parameters() if p.requires_grad]
+
+
+def loss_of(
+    head: EagleHead | MedusaHead, lesson: Lesson, settings: TrainSettings, weights: Tensor | None = None
+) -> Tensor:
+    """The mean over the completions' rows at every depth, later ones with less weight.
+
+    Args:
+        head: to be trained.
+        lesson: a batch of texts.
+        settings: depth, decay and loss.
+        weights: [B] of the texts, not negative; all alike if not given.
+    """
+    found = LOSSES[settings.loss]
+    total, weight, counted = lesson.rows.new_zeros(()), 1.0, 0.0
+    for step, logits in enumerate(unroll(head, lesson.tokens, lesson.features, settings.depth)):
+        spoken = lesson.spoken[:, 1 + step :]
+        if bool(spoken.any()):
+            losses = found(logits[spoken], lesson.rows[:, 1 + step :][spoken], settings.eta)
+            if weights is None:
+                total = total + weight * losses.mean()
+            else:
+                own = weights[:, None].expand_as(spoken)[spoken]
+                total = total + weight * (losses * own).sum() / own.sum().clamp_min(torch.finfo(own.dtype).tiny)
+            counted += weight
+        weight *= settings.decay
+    return total / max(counted, torch.finfo(total.dtype).tiny)
 
 
 def _states(folder: Path) -> list[Path]:

@@ -4,7 +4,7 @@
 
 A small Llama learns a random language of 12 letters, an EAGLE-3 head learns the Llama, and GRPO then has it prefer
 half of the letters. Both runs draw under rule `coupling` with the same seeds, so they write the same texts and
-have the same policy at every update, which is checked: acceptance differs by the head alone. Needs the extra `trl`.
+have the same policy at every update, as is checked: acceptance differs by the head alone. Needs the extra `trl`.
 """
 
 import argparse

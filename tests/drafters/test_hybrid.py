@@ -11,6 +11,7 @@ from specproof.drafters.eagle3 import Eagle3Drafter
 from specproof.drafters.hybrid import HybridDrafter
 from specproof.drafters.model import ModelDrafter
 from specproof.drafters.ngram import NgramDrafter
+from specproof.drafters.shapes.expand import Dynamic
 from specproof.drafters.suffix import SuffixDrafter
 from specproof.engine.baseline import decode
 from specproof.engine.engine import Engine
@@ -24,12 +25,16 @@ from specproof.types import SamplingParams, TokenSequence
 VOCABULARY = 7
 
 
-def other(coupled=False, length=3):
-    return ModelDrafter(HFBackend(tiny_model("llama", VOCABULARY, 1)), length, coupled=coupled)
+def other(coupled=False, length=3, drawn="iid"):
+    return ModelDrafter(HFBackend(tiny_model("llama", VOCABULARY, 1)), length, drawn, coupled=coupled)
 
 
 def hybrid(coupled=False, least=3):
     return HybridDrafter(NgramDrafter(), other(coupled), VOCABULARY, least)
+
+
+def growing(least=3):
+    return HybridDrafter(NgramDrafter(), other(length=Dynamic(2, 2, 4), drawn="point"), VOCABULARY, least)
 
 
 def sequence(tokens, **params):
@@ -37,7 +42,8 @@ def sequence(tokens, **params):
 
 
 def test_it_conforms():
-    check_drafter(lambda: hybrid(least=1), HFBackend(tiny_model("llama", VOCABULARY)))
+    for make in (hybrid, growing):
+        check_drafter(lambda make=make: make(least=1), HFBackend(tiny_model("llama", VOCABULARY)))
 
 
 def test_a_long_match_is_looked_up_and_the_rest_is_drawn():
@@ -54,22 +60,35 @@ def test_a_long_match_is_looked_up_and_the_rest_is_drawn():
     assert draft.tokens[2, 0] == 1, "what the budget cut counts as long"
 
 
+def test_beside_a_looked_up_chain_stands_a_tree_of_points():
+    batch = [sequence([1, 2, 3, 4, 5, 1, 2, 3]), sequence([1, 2, 3, 4, 5, 6])]
+    draft = growing().draft(batch, [5, 5], CounterNoise())
+    alone = other(length=Dynamic(2, 2, 4), drawn="point").draft(batch[1:], [5], CounterNoise())
+    assert (draft.drawn, draft.rows) == ("point", None)
+    assert draft.trees == (Tree.chain(5), alone.trees[0])
+    assert draft.tokens[0].tolist() == [4, 5, 1, 2, 3]
+    assert draft.tokens[1, :4].tolist() == alone.tokens[0].tolist()
+    assert not growing().chains
+
+
 @pytest.mark.parametrize("params", ["filters", "text"])
-def test_the_engine_keeps_the_law_exactly(params):
-    results = [result for _, result in audit_engines(drafters=["hybrid"], params=params)]
-    assert len({result.rule for result in results}) > 3
+@pytest.mark.parametrize("drafter", ["hybrid", "hybrid-dynamic"])
+def test_the_engine_keeps_the_law_exactly(drafter, params):
+    results = [result for _, result in audit_engines(drafters=[drafter], params=params)]
+    assert len({result.rule for result in results}) >= (4 if drafter == "hybrid" else 2)
     assert all(result.tv <= 1e-12 for result in results)
     assert all(result.rounds for result in results)
 
 
-@pytest.mark.parametrize("rule", ["block", "coupling"])
+@pytest.mark.parametrize("rule", ["block", "coupling", "walk"])
 def test_texts_are_those_of_plain_decoding_at_temperature_0(rule):
     """Both kinds of draft occur, with an EAGLE head that has to catch up on what was looked up."""
     model = tiny_model("llama", VOCABULARY)
     head = tiny_head(model, [0, 2, 3, 5], seed=1)
     target = HFBackend(model, taps=head.config.taps)
     lookup = SuffixDrafter(branching=False)
-    drafter = HybridDrafter(lookup, Eagle3Drafter(head, target, 3, coupled=rule == "coupling"), VOCABULARY)
+    shape = (Dynamic(3, 2, 5), "point") if rule == "walk" else (3, "iid")
+    drafter = HybridDrafter(lookup, Eagle3Drafter(head, target, *shape, coupled=rule == "coupling"), VOCABULARY)
     settings = {"temperature": 0, "max_tokens": 50}
     prompts = [[1, 2, 3], [4, 4, 1, 6], [5]]
     results = Engine(target, drafter, rule, adaptive=False).generate(prompts, SamplingParams(**settings))

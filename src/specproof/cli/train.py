@@ -36,6 +36,13 @@ def add_parser(subparsers: Any) -> None:
         help="file, one prompt a line (default: 574 built in)",
         metavar="FILE",
     )
+    group.add_argument(
+        "--memory",
+        type=float,
+        default=4.0,
+        help="GiB for what the model says about the texts, so that it is asked once (default 4)",
+        metavar="N",
+    )
     for name, kind, default, text in TrainSettings.flags():
         read = _READ[kind]
         group.add_argument(
@@ -68,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
         TimeRemainingColumn(),
         TextColumn("{task.fields[said]}"),
     )
-    job = Job(args.model, args.out, args.prompts, args.dtype, args.device)
+    job = Job(args.model, args.out, args.prompts, args.dtype, args.device, args.memory)
     with Progress(*columns, console=console) as progress:
         tasks: dict[str, Any] = {}
 

@@ -19,7 +19,7 @@ class HybridDrafter:
 
     Args:
         lookup: of point chains, which costs nothing: "ngram" or "suffix" without branches.
-        other: of chains that are drawn one by one, or points.
+        other: of chains that are drawn one by one, or of points in any shape.
         vocabulary: number of tokens.
         least: tokens that a looked-up chain must have; shorter ones say little. A chain that the budget cut
             counts as long.
@@ -28,19 +28,19 @@ class HybridDrafter:
         SpecproofError: these two do not go together.
     """
 
-    chains = True
-
     def __init__(self, lookup: Drafter, other: Drafter, vocabulary: int, least: int = 6) -> None:
         if least < 1:
             raise SpecproofError(f"least={least} is not allowed: a looked-up chain has 1 token or more")
         if lookup.drawn != "point" or not lookup.chains:
             raise SpecproofError("the lookup of a hybrid drafter must draft point chains: give 'ngram'")
-        if other.drawn not in ("iid", "point") or not other.chains:
+        if other.drawn != "point" and not (other.drawn == "iid" and other.chains):
             raise SpecproofError(
-                f"a hybrid drafter takes chains, and this one drafts {other.drawn} trees: give it a chain's length"
+                f"a hybrid drafter takes chains or point trees, and this one drafts {other.drawn} trees: give it "
+                "a chain's length, or 'dynamic'"
             )
         self.lookup, self.other, self.vocabulary, self.least = lookup, other, vocabulary, least
         self.drawn: Drawn = other.drawn
+        self.chains = other.chains
 
     def draft(self, batch: Batch, budget: Sequence[int], noise: Noise) -> Draft:
         """A chain for each sequence, from one of the two."""

@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from specproof.train.settings import TrainSettings
 from specproof.types import SamplingParams
 
 SHARD = 64  # samples in a file
+_TOGETHER = 4  # shards that are written together: while few texts of one are unfinished, others fill the batch
 
 
 @dataclass(frozen=True)
@@ -58,12 +60,22 @@ class Data:
 
     def generate(self, engine: Engine, advance: Callable[[int], None] = lambda _: None) -> None:
         """Write the shards that are missing; `advance` is told of every sample that is there."""
-        for first in range(0, self.settings.samples, SHARD):
-            wanted = range(first, min(first + SHARD, self.settings.samples))
-            path = self._path(first)
-            if not path.exists() or len(_read(path)) < len(wanted):
-                _write(path, "".join(json.dumps(asdict(s)) + "\n" for s in self._complete(engine, wanted)))
-            advance(len(wanted))
+        total = self.settings.samples
+        shards = [range(first, min(first + SHARD, total)) for first in range(0, total, SHARD)]
+        missing = []
+        for shard in shards:
+            path = self._path(shard.start)
+            if path.exists() and len(_read(path)) >= len(shard):
+                advance(len(shard))
+            else:
+                missing.append(shard)
+        for start in range(0, len(missing), _TOGETHER):
+            group = missing[start : start + _TOGETHER]
+            samples = self._complete(engine, [number for shard in group for number in shard])
+            for shard in group:
+                lines = [json.dumps(asdict(sample)) + "\n" for sample in islice(samples, len(shard))]
+                _write(self._path(shard.start), "".join(lines))
+                advance(len(shard))
 
     def samples(self) -> list[Sample]:
         """All samples, in order."""

@@ -57,6 +57,9 @@ def model_card(made: dict[str, Any], size: int) -> str:
     shares = zip(
         evaluation["acceptance_by_depth"], evaluation["acceptance_by_depth_at_temperature_0"], strict=True
     )
+    plans = "".join(f"; from update {start} on planned as {steps}" for start, steps in made["plans"][1:])
+    if plans:
+        plans = f" (at first planned as {made['plans'][0][1]}{plans})"
     depths = "\n".join(f"| {d} | {a:.3f} | {zero:.3f} |" for d, (a, zero) in enumerate(shares, start=1))
     return f"""# {_KINDS[settings["method"]]} for {made["target"]}
 
@@ -70,7 +73,8 @@ embedding, which is the model's own, and cannot be run without it. {size / 1e6:.
 
 - {data["train"]} texts written by the model itself at temperature {settings["temperature"]}
 - prompts: {data["prompts"]}
-- {settings["steps"]} updates of {settings["batch"]} texts, loss `{settings["loss"]}`, seed {settings["seed"]}
+- {settings["steps"]} updates{plans}, each of {settings["batch"]} texts
+- loss `{settings["loss"]}`, seed {settings["seed"]}
 - data hash `{data["hash"]}`
 - commit `{made["git_commit"]}`, torch {versions["torch"]}, transformers {versions["transformers"]}
 

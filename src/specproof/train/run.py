@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ class Job:
         model, dtype, device: as for `load_model`.
         out: folder of the head; texts, states and a log stand below it.
         prompts: a file of prompts, one a line; the built-in ones if none is given.
+        memory: GiB for what the target said about the texts; those beyond it are scored again in every epoch.
     """
 
     model: str
@@ -47,6 +49,11 @@ class Job:
     prompts: Path | None = None
     dtype: str = "float32"
     device: str = "cpu"
+    memory: float = 4.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.memory < inf:
+            raise SpecproofError(f"--memory {self.memory!r} is not allowed: give a number of GiB >= 0")
 
 
 def train(job: Job, settings: TrainSettings, report: Report = lambda *_: None) -> Evaluation:
@@ -66,7 +73,7 @@ def train(job: Job, settings: TrainSettings, report: Report = lambda *_: None) -
     drafted = frequent_tokens(learned, settings.draft_vocabulary, model.get_output_embeddings().weight.shape[0])
     new = new_medusa if settings.method == "medusa" else new_head
     head = new(model, _public_name(job.model), drafted, settings)
-    teacher = Teacher(model, head.taps, torch.tensor(drafted))
+    teacher = Teacher(model, head.taps, torch.tensor(drafted), int(job.memory * 2**30))
     trainer = Trainer(head, teacher, learned, settings)
     about = settings.as_dict() | {"data": data_hash(samples)}
     trainer.resume(job.out / "state", about)
@@ -76,6 +83,7 @@ def train(job: Job, settings: TrainSettings, report: Report = lambda *_: None) -
     data["prompts"] = "built-in" if job.prompts is None else job.prompts.name
     agreed = agreement(head, teacher, held_out, settings.depth)
     made = provenance(settings, _public_name(job.model), data, result, agreed)
+    made["plans"] = trainer.plans
     if isinstance(head, MedusaHead):
         head.config = replace(head.config, provenance=made)
         save_medusa(head, job.out)
@@ -93,7 +101,7 @@ def _texts(job: Job, model: Any, prompts: Sequence[str], settings: TrainSettings
     tokenizer = load_tokenizer(job.model)
     # With so many rows in a forward, drafted tokens would only cost.
     engine = Engine(
-        HFBackend(model), "none", tokenizer=tokenizer, eos=end_tokens(model, tokenizer), max_batch=SHARD
+        HFBackend(model), "none", tokenizer=tokenizer, eos=end_tokens(model, tokenizer), max_batch=2 * SHARD
     )
     done = 0
 

@@ -11,6 +11,7 @@ from specproof.errors import SpecproofError, unknown
 # Which loss of `losses` a name stands for is said there.
 LOSS_NAMES = ("kl", "tv", "lk_alpha", "lk_lambda")
 METHODS = ("eagle3", "medusa")
+PRECISIONS = ("float32", "bfloat16")
 
 
 def _flag(default: Any, text: str) -> Any:
@@ -31,6 +32,7 @@ class TrainSettings:
         decay: weight of each further step, as a factor.
         steps, batch: optimiser updates, and texts in each.
         learning_rate, warmup, clip: of AdamW under a one-cycle schedule; warmup as a share of the steps.
+        precision: of the head's matrix products in training; weights, losses and sums are float32 or better.
         save_every, evaluate_every: updates between two saved states, and between two evaluations.
     """
 
@@ -50,6 +52,7 @@ class TrainSettings:
     learning_rate: float = _flag(1e-3, "largest learning rate")
     warmup: float = _flag(0.05, "share of the updates in which the learning rate rises")
     clip: float = _flag(0.5, "largest norm of the gradient")
+    precision: str = _flag("float32", f"of the products in training, one of {', '.join(PRECISIONS)}")
     save_every: int = _flag(50, "updates between saved states")
     evaluate_every: int = _flag(250, "updates between evaluations")
 
@@ -58,6 +61,8 @@ class TrainSettings:
             raise unknown("method", self.method, METHODS)
         if self.loss not in LOSS_NAMES:
             raise unknown("loss", self.loss, LOSS_NAMES)
+        if self.precision not in PRECISIONS:
+            raise unknown("precision", self.precision, PRECISIONS)
         for name in ("samples", "draft_vocabulary", "depth", "steps", "batch", "save_every", "evaluate_every"):
             self._need(name, getattr(self, name) >= 1, "a whole number >= 1")
         self._need("samples", self.samples >= 2, "at least 2, one of which is held out")

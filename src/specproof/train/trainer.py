@@ -39,6 +39,7 @@ class Trainer:
 
     Attributes:
         done: updates so far. Which texts are next depends on it and on the seed alone.
+        plans: from which update on it was planned to make how many; more than one if that was changed on the way.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Trainer:
         self.samples = samples
         self.settings = settings
         self.done = 0
+        self.plans = [(0, settings.steps)]
         self.parameters = [p for p in head.parameters() if p.requires_grad]
         self.optimizer = AdamW(self.parameters, settings.learning_rate, _BETAS, weight_decay=0.0)
         total = settings.steps + 1  # it counts the state before the first update
@@ -97,6 +99,7 @@ class Trainer:
             {name: value.detach().contiguous() for name, value in tensors.items()}, scratch / "state.safetensors"
         )
         values = {"done": self.done, "groups": optimizer["param_groups"], "schedule": self.schedule.state_dict()}
+        values["plans"] = self.plans
         (scratch / "state.json").write_text(json.dumps(values | {"about": dict(about)}), encoding="utf-8")
         target = folder / f"step-{self.done:07d}"
         if target.exists():
@@ -109,8 +112,11 @@ class Trainer:
     def resume(self, folder: Path, about: Mapping[str, Any]) -> bool:
         """Go on from the latest state in a folder, if there is one.
 
+        The number of updates may be another one than before: the learning rate goes on as if it had been from the
+        beginning, and `plans` says when it changed.
+
         Raises:
-            SpecproofError: it is of a run with other settings or data.
+            SpecproofError: it is of a run with other settings or data, or of more updates than are wanted now.
         """
         states = _states(folder)
         if not states:
@@ -119,7 +125,7 @@ class Trainer:
         # A setting that is younger than the state had its default.
         before = TrainSettings().as_dict() | values["about"]
         for name, value in about.items():
-            if before.get(name) != value:
+            if name != "steps" and before.get(name) != value:
                 raise SpecproofError(
                     f"{states[-1]} is of a run with {name} {before.get(name)!r}, not {value!r}: give "
                     "another folder, or the same settings"
@@ -135,8 +141,18 @@ class Trainer:
             for name, parameter in self._trained():
                 parameter.copy_(tensors[f"head.{name}"])
         self.optimizer.load_state_dict({"state": moments, "param_groups": values["groups"]})
-        self.schedule.load_state_dict(values["schedule"])
         self.done = values["done"]
+        self.plans = [(start, steps) for start, steps in values.get("plans", [(0, before["steps"])])]
+        if before["steps"] == self.settings.steps:
+            self.schedule.load_state_dict(values["schedule"])
+        elif self.done > self.settings.steps:
+            raise SpecproofError(
+                f"{states[-1]} has seen {self.done} updates and --steps is {self.settings.steps}: "
+                f"give {self.done} or more"
+            )
+        else:
+            self.schedule.last_epoch = self.done  # its learning rate is a function of this alone
+            self.plans.append((self.done, self.settings.steps))
         return True
 
     def _trained(self) -> list[tuple[str, Tensor]]:
@@ -151,22 +167,25 @@ def loss_of(
     Args:
         head: to be trained.
         lesson: a batch of texts.
-        settings: depth, decay and loss.
-        weights: [B] of the texts, not negative; all alike if not given.
+        settings: depth, decay, loss and precision.
+        weights: [B] of the texts, positive; all alike if not given.
     """
     found = LOSSES[settings.loss]
     total, weight, counted = lesson.rows.new_zeros(()), 1.0, 0.0
-    for step, logits in enumerate(unroll(head, lesson.tokens, lesson.features, settings.depth)):
-        spoken = lesson.spoken[:, 1 + step :]
-        if bool(spoken.any()):
-            losses = found(logits[spoken], lesson.rows[:, 1 + step :][spoken], settings.eta)
-            if weights is None:
-                total = total + weight * losses.mean()
-            else:
-                own = weights[:, None].expand_as(spoken)[spoken]
-                total = total + weight * (losses * own).sum() / own.sum().clamp_min(torch.finfo(own.dtype).tiny)
-            counted += weight
-        weight *= settings.decay
+    with torch.autocast(lesson.tokens.device.type, torch.bfloat16, enabled=settings.precision == "bfloat16"):
+        for step, logits in enumerate(unroll(head, lesson.tokens, lesson.features, settings.depth)):
+            spoken = lesson.spoken[:, 1 + step :]
+            if bool(spoken.any()):
+                rows = lesson.rows[:, 1 + step :][spoken]
+                of_rows = found(logits[spoken].to(rows.dtype), rows, settings.eta)
+                if weights is None:
+                    mean = of_rows.mean()
+                else:
+                    own = weights[:, None].expand_as(spoken)[spoken]
+                    mean = (of_rows * own).sum() / own.sum()
+                total = total + weight * mean
+                counted += weight
+            weight *= settings.decay
     return total / max(counted, torch.finfo(total.dtype).tiny)
 
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from specproof import __version__
-from specproof.cli import audit, bench, demo, explain, generate, prove, serve, train
+from specproof.cli import audit, bench, demo, explain, generate, prove, rollout, serve, train
 from specproof.errors import SpecproofError
 
-COMMANDS = (generate, audit, prove, explain, bench, train, demo, serve)
+COMMANDS = (generate, audit, prove, explain, bench, train, rollout, demo, serve)
 
 
 class _Parser(argparse.ArgumentParser):

@@ -1,6 +1,6 @@
 """Acceptance while a policy is trained: a head that is frozen against one that is distilled between rollouts.
 
-    OMP_NUM_THREADS=1 python benchmarks/online_drafter.py --updates 36 --svg docs/pictures/online-drafter.svg
+    OMP_NUM_THREADS=1 python benchmarks/online_drafter.py --updates 30 --svg docs/pictures/online-drafter.svg
 
 A small Llama learns a random language of 12 letters, an EAGLE-3 head learns the Llama, and GRPO then has it prefer
 half of the letters. Both runs draw under rule `coupling` with the same seeds, so they write the same texts and
@@ -190,18 +190,28 @@ def picture(runs):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--updates", type=int, default=36, help="of the policy")
+    parser.add_argument("--updates", type=int, default=30, help="of the policy")
     parser.add_argument("--distil", type=int, default=3, help="updates of the head after each")
     parser.add_argument("--learning-rate", type=float, default=1e-3, help="of the policy")
     parser.add_argument("--pretrain", type=int, default=150, help="updates of the policy before")
     parser.add_argument("--head", type=int, default=80, help="updates of the head before")
+    parser.add_argument("--only", choices=("frozen", "online"), help="one of the two runs")
     parser.add_argument("--svg", type=Path)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
     model = policy(options.pretrain)
     head = first_head(model, options.head)
-    runs = {name: grpo(model, head, name == "online", options) for name in ("frozen", "online")}
+    names = ("frozen", "online") if options.only is None else (options.only,)
+    show({name: grpo(model, head, name == "online", options) for name in names}, options)
+
+
+def show(runs, options):
+    """Print and draw what was found; one run alone is only written."""
+    if options.json:
+        options.json.write_text(json.dumps(runs) + "\n", encoding="utf-8")
+    if len(runs) < 2:
+        return
     assert [one["texts"] for one in runs["frozen"]] == [one["texts"] for one in runs["online"]], "texts differ"
     print("the texts of both runs are equal, token by token")
     print("update  reward  acceptance: frozen  online  tokens per forward: frozen  online")
@@ -217,11 +227,6 @@ def main():
                 for key in ("acceptance", "tokens_per_forward", "reward")
             }
             print(name, when, {key: round(value, 3) for key, value in means.items()})
-    figures = {
-        name: [{k: v for k, v in one.items() if k != "texts"} for one in entries] for name, entries in runs.items()
-    }
-    if options.json:
-        options.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
     if options.svg:
         drawn = picture({name: [one["acceptance"] for one in entries] for name, entries in runs.items()})
         options.svg.write_text(drawn, encoding="utf-8")

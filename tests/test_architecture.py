@@ -33,8 +33,10 @@ LEVEL = {
     "pytest_plugin": 8,
 }
 # The kits for third parties and the audits use each other's pieces; the server's page shows audits,
-# and a bench checks the texts whose speed it tells.
+# and a bench checks the texts whose speed it tells. Rollouts for TRL know the fields of transformers'
+# GenerationConfig, and a drafter that learns on rollouts is trained as any other.
 SAME_LEVEL = {("testing", "audit"), ("audit", "testing"), ("server", "audit"), ("bench", "audit")}
+SAME_LEVEL |= {("rollout", "hf"), ("rollout", "train")}
 
 
 def part(path):

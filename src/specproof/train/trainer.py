@@ -74,23 +74,8 @@ class Trainer:
         return float(loss.detach())
 
     def loss(self, lesson: Lesson) -> Tensor:
-        """Of a batch: the mean over the completions' rows at every depth, later ones with less weight."""
-        settings = self.settings
-        found = LOSSES[settings.loss]
-        total, weight, weights = lesson.rows.new_zeros(()), 1.0, 0.0
-        products = torch.autocast(
-            lesson.tokens.device.type, torch.bfloat16, enabled=settings.precision == "bfloat16"
-        )
-        with products:
-            for step, logits in enumerate(unroll(self.head, lesson.tokens, lesson.features, settings.depth)):
-                spoken = lesson.spoken[:, 1 + step :]
-                if bool(spoken.any()):
-                    rows = lesson.rows[:, 1 + step :][spoken]
-                    of_rows = found(logits[spoken].to(rows.dtype), rows, settings.eta)
-                    total = total + weight * of_rows.mean()
-                    weights += weight
-                weight *= settings.decay
-        return total / max(weights, torch.finfo(total.dtype).tiny)
+        """Of a batch, see `loss_of`."""
+        return loss_of(self.head, lesson, self.settings)
 
     def _batch(self) -> list[Sample]:
         """The next texts: every epoch goes through all of them in an order of its own."""
@@ -172,6 +157,36 @@ class Trainer:
 
     def _trained(self) -> list[tuple[str, Tensor]]:
         return [(name, p) for name, p in self.head.named_parameters() if p.requires_grad]
+
+
+def loss_of(
+    head: EagleHead | MedusaHead, lesson: Lesson, settings: TrainSettings, weights: Tensor | None = None
+) -> Tensor:
+    """The mean over the completions' rows at every depth, later ones with less weight.
+
+    Args:
+        head: to be trained.
+        lesson: a batch of texts.
+        settings: depth, decay, loss and precision.
+        weights: [B] of the texts, positive; all alike if not given.
+    """
+    found = LOSSES[settings.loss]
+    total, weight, counted = lesson.rows.new_zeros(()), 1.0, 0.0
+    with torch.autocast(lesson.tokens.device.type, torch.bfloat16, enabled=settings.precision == "bfloat16"):
+        for step, logits in enumerate(unroll(head, lesson.tokens, lesson.features, settings.depth)):
+            spoken = lesson.spoken[:, 1 + step :]
+            if bool(spoken.any()):
+                rows = lesson.rows[:, 1 + step :][spoken]
+                of_rows = found(logits[spoken].to(rows.dtype), rows, settings.eta)
+                if weights is None:
+                    mean = of_rows.mean()
+                else:
+                    own = weights[:, None].expand_as(spoken)[spoken]
+                    mean = (of_rows * own).sum() / own.sum()
+                total = total + weight * mean
+                counted += weight
+            weight *= settings.decay
+    return total / max(counted, torch.finfo(total.dtype).tiny)
 
 
 def _states(folder: Path) -> list[Path]:

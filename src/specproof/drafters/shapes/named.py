@@ -39,7 +39,7 @@ def named_shape(name: str, nodes: int, depth: int | None = None) -> Shape:
     try:
         numbers = [float(number) for number in given.split(",")] if given else []
     except ValueError:
-        kind = ""
+        kind, numbers = "", []
     whole = len(numbers) == 1 and numbers[0].is_integer()
     if kind == "chain" and whole:
         return Shape(int(numbers[0]), "iid")

@@ -45,7 +45,7 @@ proofs: $(STAMP) ## the theorems, checked by Coq (installed with apt where it is
 HEAD := src/specproof/heads/smollm2-135m-instruct
 head: $(STAMP) ## train the head that comes with the package; stopped, it goes on where it was
 	$(BIN)/specproof train build/head --threads 1 --dtype bfloat16 --precision bfloat16 --memory 7 --samples 2688 --max-tokens 224 \
-	  --steps 1300 --batch 8 --learning-rate 0.0015 --evaluate-every 325 --save-every 50
+	  --steps 570 --batch 8 --learning-rate 0.0015 --evaluate-every 325 --save-every 50
 	mkdir -p $(HEAD)
 	cp build/head/README.md build/head/config.json build/head/model.safetensors $(HEAD)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from specproof.backends.hf import HFBackend
-from specproof.drafters import DRAFTERS, HEADED, NODES, choose_drafter
+from specproof.drafters import DRAFTERS, HEADED, NODES, choose_drafter, usual_shape
 from specproof.drafters.shapes.named import named_shape
 from specproof.engine.engine import Engine
 from specproof.engine.heads import load_trained_head, shipped_head
@@ -97,6 +97,7 @@ def load_ways(
             backend = in_target_tokens(draft, plain.vocabulary, tokenizer, own, "same")
         elif place:
             raise SpecproofError(f"drafter {label!r}: {name!r} takes no folder; give its name alone")
+        shaped = shaped or usual_shape(name) or ""
         shape = named_shape(shaped, NODES, None if head is None else head.positions) if shaped else None
         # Made once right here: an error is due now, not after minutes of measuring.
         chains = choose_drafter(name, target, backend, head=head, shape=shape).chains

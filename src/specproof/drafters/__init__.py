@@ -36,6 +36,15 @@ HEADED = ("eagle3", "medusa", "dflash", "hybrid")
 _LOOKUPS = ("none", "ngram", "suffix", "replay")
 
 
+def usual_shape(name: str, rule: str = "auto") -> str | None:
+    """The shape that suits a drafter best, by name; None for its own chain, which every rule for chains takes.
+
+    On the default model trees of the head's likeliest tokens gave 2.04 tokens per forward at temperature 0 where
+    chains gave 1.73; more than 7 nodes, with the root 8 columns, make a forward dearer than they are worth.
+    """
+    return "dynamic:7" if name == "hybrid" and rule == "auto" else None
+
+
 def choose_drafter(
     name: str,
     target: Backend,

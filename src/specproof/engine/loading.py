@@ -10,7 +10,7 @@ import torch
 from jinja2 import TemplateError
 
 from specproof.backends.hf import HFBackend
-from specproof.drafters import HEADED, NODES, choose_drafter
+from specproof.drafters import HEADED, NODES, choose_drafter, usual_shape
 from specproof.drafters.shapes.named import Shape, named_shape
 from specproof.engine.default_model import default_model
 from specproof.engine.engine import Engine
@@ -50,7 +50,8 @@ def load_engine(
             "eagle3" and "hybrid" without one take the head that comes with the package for this model.
         vocabulary: "same" takes a draft model with the target's tokenizer only, "intersection" any: it then drafts
             the tokens that both have, and the law is still the target's.
-        shape: of the drafts, one of SHAPES; "sequoia" alone measures acceptance first, with a short run.
+        shape: of the drafts, one of SHAPES, see `usual_shape` if not given; "sequoia" alone measures acceptance
+            first, with a short run.
         rule: a key of RULES, or "auto".
         dtype: one of DTYPES, for both models.
         device: where both models live, in torch's words.
@@ -79,6 +80,7 @@ def load_engine(
             drafter, target, draft, head=head, coupled=rule == "coupling", shape=shape, past=past
         )
 
+    shape = shape or usual_shape(drafter, rule)
     depth = None if head is None else head.positions
     if shape == "sequoia":
         shape = measured_shape(target, make, tokenizer, depth)

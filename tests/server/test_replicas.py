@@ -46,7 +46,8 @@ async def main():
     replica = cloudpickle.loads(open(sys.argv[1], "rb").read())()
     await replica._run_asgi_lifespan_startup()
     replica.check_health()
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=replica.app), base_url="http://replica") as http:
+    way = httpx.ASGITransport(app=replica.app)
+    async with httpx.AsyncClient(transport=way, base_url="http://replica") as http:
         body = {"model": "tiny", "prompt": "a b", "seed": 1, "max_tokens": 8}
         headers = {"Authorization": "Bearer secret"}
         answer = (await http.post("/v1/completions", json=body, headers=headers)).json()

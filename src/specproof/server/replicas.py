@@ -81,7 +81,7 @@ def until_stopped() -> None:
 
 
 def replica(build: Callable[[], FastAPI]) -> Any:
-    """The class of a replica, as Ray Serve makes them: an application with its engine, and a look at its health."""
+    """The class of a replica as Ray Serve makes them: an application with its engine, and a look at its health."""
     from ray import serve
 
     class Engine:

@@ -43,7 +43,9 @@ import httpx
 from ray import cloudpickle
 
 async def main():
-    replica = cloudpickle.loads(open(sys.argv[1], "rb").read())()
+    kind = cloudpickle.loads(open(sys.argv[1], "rb").read())
+    replica = kind.__new__(kind)
+    await replica.__init__()  # as Ray Serve does: it may wait
     await replica._run_asgi_lifespan_startup()
     replica.check_health()
     way = httpx.ASGITransport(app=replica.app)

@@ -93,4 +93,6 @@ def test_errors_of_actors_are_one_line(model_folder, tmp_path):
     arguments = command(model_folder, prompts, tmp_path / "out", "--ray")
     ran = subprocess.run([sys.executable, "-m", "specproof.cli.main", *arguments], capture_output=True, text=True)
     assert ran.returncode == 2
-    assert ran.stderr.strip().splitlines()[-1].startswith("specproof: token 999 is outside the vocabulary")
+    assert (
+        ran.stderr.strip().splitlines()[-1].startswith("specproof: prompt 0: token 999 is outside the vocabulary")
+    )

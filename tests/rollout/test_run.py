@@ -128,6 +128,13 @@ def test_other_prompts_and_other_weights_are_refused(
     assert not (out / "part-00002.parquet").exists()
 
 
+def test_a_run_that_drew_nothing_binds_nobody(model_folder, prompts, tmp_path, capsys):
+    out = tmp_path / "out"
+    assert main(command(model_folder, prompts, out, "--logprobs", "3")) == 2
+    assert "leave logprobs=N away" in capsys.readouterr().err
+    assert main(command(model_folder, prompts, out)) == 0
+
+
 def test_folders_of_others_are_refused(model_folder, prompts, tmp_path, capsys):
     (tmp_path / "mine.txt").write_text("not yours")
     assert main(command(model_folder, prompts, tmp_path)) == 2

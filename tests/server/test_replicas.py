@@ -1,5 +1,6 @@
 """`specproof serve --ray`: what comes out is what comes out without Ray, streamed or not, and refusals too."""
 
+import json
 import os
 import signal
 import socket
@@ -14,6 +15,7 @@ import pytest
 
 from specproof.cli.main import main
 from specproof.engine.engine import Engine
+from specproof.types import SamplingParams
 
 from .conftest import serving
 
@@ -32,6 +34,54 @@ FLAGS = ["--dtype", "float64", "--drafter", "ngram", "--threads", "1", "--name",
 def test_flags_that_do_not_fit_are_refused(more, message, capsys):
     assert main(["serve", *more]) == 2
     assert message in capsys.readouterr().err
+
+
+# What a replica does, with no Ray running: it is sent here as bytes, made, and asked.
+ALONE = """
+import asyncio, json, sys
+import httpx
+from ray import cloudpickle
+
+async def main():
+    kind = cloudpickle.loads(open(sys.argv[1], "rb").read())
+    replica = kind.__new__(kind)
+    await replica.__init__()  # as Ray Serve does: it may wait
+    await replica._run_asgi_lifespan_startup()
+    replica.check_health()
+    way = httpx.ASGITransport(app=replica.app)
+    async with httpx.AsyncClient(transport=way, base_url="http://replica") as http:
+        body = {"model": "tiny", "prompt": "a b", "seed": 1, "max_tokens": 8}
+        headers = {"Authorization": "Bearer secret"}
+        answer = (await http.post("/v1/completions", json=body, headers=headers)).json()
+        refused = (await http.post("/v1/completions", json=body)).status_code
+    replica.app.state.loop.failure = RuntimeError("planted")
+    try:
+        replica.check_health()
+    except RuntimeError as error:
+        print(json.dumps([answer["choices"][0]["text"], refused, str(error)]))
+
+asyncio.run(main())
+"""
+
+
+def test_a_replica_is_the_whole_server_wherever_it_is_made(model_folder, tmp_path):
+    pytest.importorskip("ray")
+    from ray import cloudpickle
+
+    from specproof.cli.main import build_parser
+    from specproof.cli.serve import _builder
+    from specproof.server.replicas import replica
+
+    args = build_parser().parse_args(["serve", "--model", model_folder, *FLAGS])
+    sent = tmp_path / "replica"
+    sent.write_bytes(cloudpickle.dumps(replica(_builder(args, "secret"))))
+    run = [sys.executable, "-c", ALONE, str(sent)]
+    said = subprocess.run(run, capture_output=True, text=True, check=True).stdout
+    text, refused, health = json.loads(said.splitlines()[-1])
+    engine = Engine.from_pretrained(model_folder, drafter="ngram", dtype="float64")
+    assert text == engine.generate(["a b"], SamplingParams(seed=1, max_tokens=8))[0].text
+    assert refused == 401
+    assert health == "the engine has failed: planted"
 
 
 @pytest.fixture(scope="module")

@@ -79,7 +79,7 @@ def opened(path: Path, settings: Mapping[str, Any], shards: int) -> Iterator[Run
             raise SpecproofError(f"{path} holds other files ({strangers[0]}); give an empty folder as --out")
         for scratch in path.glob(".part-*"):
             scratch.unlink()
-        if before is None:
+        if before is None or not any(path.glob("part-*")):  # settings of nothing bind nobody
             write_whole(path / _SETTINGS, (json.dumps(settings, indent=2, ensure_ascii=False) + "\n").encode())
         elif changed := sorted(n for n in {*before, *settings} if before.get(n) != settings.get(n)):
             old, new = before.get(changed[0]), settings.get(changed[0])

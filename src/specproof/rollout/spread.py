@@ -65,16 +65,16 @@ def drawn_by_ray(
         for row in drawn.iter_rows():
             yield Shard(*pickle.loads(row["shard"]))
     except Exception as error:
-        raise _plain(error) from error
+        raise _plain(error, ray.exceptions.RayError) from error
     finally:
         ray.shutdown()
 
 
-def _plain(error: Exception) -> Exception:
-    """What an actor said, if it was an error of ours."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, SpecproofError):
-            return SpecproofError(str(cause).splitlines()[-1])
-        cause = getattr(cause, "cause", None) or cause.__cause__
+def _plain(error: Exception, lost: type[Exception]) -> Exception:
+    """What an actor said if it was an error of ours; Ray has it among its own words."""
+    said = str(error).rpartition("SpecproofError: ")
+    if said[1]:
+        return SpecproofError(said[2].splitlines()[0])
+    if isinstance(error, lost):
+        return SpecproofError(f"Ray has failed: {str(error).strip().splitlines()[0]}; run again to go on")
     return error

@@ -89,7 +89,10 @@ class RolloutWorker:
         # Given seeds are paced by their own history alone, so that neither clock nor batch mates enter.
         own = replace(params, seed=sample_seed(params.seed, task.prompt, task.sample), n=1, logprobs=0)
         engine = self.engine
-        tokens = check_prompt(task.content, engine.tokenizer, engine.target)
+        try:
+            tokens = check_prompt(task.content, engine.tokenizer, engine.target)
+        except SpecproofError as error:
+            raise SpecproofError(f"prompt {task.prompt}: {error}") from error
         return engine.requests(tokens, own)[0]
 
     def _trajectory(self, task: Task, request: Request, given: dict[str, object]) -> Trajectory:

@@ -80,18 +80,25 @@ def until_stopped() -> None:
     stopped.wait()
 
 
-def _deployment(serve: Any, build: Callable[[], FastAPI], how: Replicas) -> Any:
+def replica(build: Callable[[], FastAPI]) -> Any:
+    """The class of a replica as Ray Serve makes them: an application with its engine, and a look at its health."""
+    from ray import serve
+
     class Engine:
-        """One replica; Ray replaces it when its engine has failed."""
+        """Ray replaces it when its engine has failed."""
 
         def check_health(self) -> None:
             failure = self.app.state.loop.failure  # type: ignore[attr-defined]
             if failure is not None:
                 raise RuntimeError(f"the engine has failed: {failure}")
 
+    return serve.ingress(build)(Engine)
+
+
+def _deployment(serve: Any, build: Callable[[], FastAPI], how: Replicas) -> Any:
     return serve.deployment(
         num_replicas=how.count,
         max_ongoing_requests=how.waiting + 8,  # beyond `waiting` the application itself says 429
         graceful_shutdown_timeout_s=how.patience,
         ray_actor_options={"num_cpus": how.threads, "num_gpus": how.gpus},
-    )(serve.ingress(build)(Engine))
+    )(replica(build))

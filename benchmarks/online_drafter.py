@@ -145,10 +145,11 @@ def smooth(values, width=5):
 
 
 LEFT, TOP, WIDTH, HEIGHT = 60, 24, 540, 220
-STYLE = """svg { --ink: #1f2328; --faint: #6b7280; --online: #15803d; --frozen: #c2410c }
+STYLE = """svg { --ink: #1f2328; --faint: #6b7280; --added: #15803d; --lost: #c2410c }
 @media (prefers-color-scheme: dark) {
-svg { --ink: #e5e7eb; --faint: #9ca3af; --online: #5fd08a; --frozen: #ff9d6c }
+svg { --ink: #e5e7eb; --faint: #9ca3af; --added: #5fd08a; --lost: #ff9d6c }
 }"""
+COLOURS = {"online": "added", "frozen": "lost"}
 
 
 def text(x, y, words, fill="ink", anchor="middle"):
@@ -172,14 +173,15 @@ def picture(runs):
         parts.append(f'<line {ends} stroke="var(--faint)" stroke-opacity="0.35"/>')
         parts.append(text(LEFT - 8, y + 5, f"{share} %", anchor="end"))
     for name, values in runs.items():
+        colour = COLOURS[name]
         places = [LEFT + WIDTH * number / (count - 1) for number in range(count)]
         for x, value in zip(places, values, strict=True):
             y = TOP + HEIGHT * (1 - value)
-            parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2" fill="var(--{name})" fill-opacity="0.5"/>')
+            parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2" fill="var(--{colour})" fill-opacity="0.5"/>')
         means = [TOP + HEIGHT * (1 - value) for value in smooth(values)]
         line = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(places, means, strict=True))
-        parts.append(f'<polyline points="{line}" fill="none" stroke="var(--{name})" stroke-width="2.5"/>')
-        parts.append(text(LEFT + WIDTH, means[-1] - 10, f"{name} head", name, "end"))
+        parts.append(f'<polyline points="{line}" fill="none" stroke="var(--{colour})" stroke-width="2.5"/>')
+        parts.append(text(LEFT + WIDTH, means[-1] - 10, f"{name} head", colour, "end"))
     frame = f'viewBox="0 0 640 290" role="img" aria-label="{title}" font-family="system-ui, sans-serif"'
     inside = "\n".join(parts)
     return (

@@ -53,7 +53,7 @@ def economize(
     draft: str | None = None,
     **_: Any,
 ) -> Output:
-    """economize's own loop: drafts judged by its "rejection" verifier above temperature 0, else by "greedy"."""
+    """The loop of economize: drafts judged by its "rejection" verifier above temperature 0, else by "greedy"."""
     import economize as package
 
     sampled = generation_config.do_sample
@@ -96,7 +96,7 @@ def flashspec(
     draft: str | None = None,
     **_: Any,
 ) -> Output:
-    """flashspec's own loop, with its drafter alone ("bandit" of one arm)."""
+    """The loop of flashspec, with its drafter alone ("bandit" of one arm)."""
     from flashspec.engine.speculative import SpeculativeEngine
     from flashspec.utils.config import BanditConfig, FlashSpecConfig, SamplingConfig
 

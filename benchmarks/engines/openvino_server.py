@@ -1,8 +1,9 @@
 """OpenVINO GenAI behind OpenAI's completions, in the environment that has `openvino-genai`: it has no server.
 
-Two pipelines on the same weights, one with a draft model and one without; a request picks with `"speculation": true`
-(as it is by default) or `false`. Prompts are texts or tokens; answers tell tokens as numbers, and how many were
-drafted and accepted. Whatever rounds by choice is off: activations, keys and values are float32.
+Two pipelines on the same weights, one with a draft model and one without; a request picks with
+`"speculation": true` (as it is by default) or `false`. Prompts are texts or tokens; answers tell tokens as
+numbers, and how many were drafted and accepted. Whatever rounds by choice is off: activations, keys and values
+are float32.
 """
 
 import argparse

@@ -1,12 +1,12 @@
 """The default model behind another engine's OpenAI-style server, with speculation or without.
 
-    python benchmarks/engines/serve.py ENGINE [--speculation off|lookup|draft] [--port 8100] [--place build/engines]
+    python benchmarks/engines/serve.py ENGINE [--speculation off|lookup|draft|sampled] [--port 8100]
 
 Runs with specproof's own Python, in an environment that `create.py` made for ENGINE (llama_cpp, openvino or vllm);
-stop it with Ctrl-C. Then, for instance:
+stop it with Ctrl-C. Then, for instance, with the models that this makes below the place:
 
-    specproof audit endpoint http://127.0.0.1:8100/v1 --model build/engines/models/bfloat16 \\
-        --draft-model build/engines/models/draft-28
+    M=build/engines/models
+    specproof audit endpoint http://127.0.0.1:8100/v1 --model $M/bfloat16 --draft-model $M/draft-28
 
 All are given the same weights (`weights.py`): llama.cpp and OpenVINO as GGUF, vLLM as a folder that it runs in
 float32. OpenVINO's server has both pipelines and takes `--on '{"speculation": true}'` of the audit.

@@ -50,10 +50,8 @@ def gguf(place: Path, layers: int | None = None, kind: str = "f32") -> Path:
         if kind == "q4_1":
             writer.add_tensor(tensor.name, tensor.data, raw_dtype=GGMLQuantizationType(tensor.tensor_type))
             continue
-        weights = dequantize(tensor.data, tensor.tensor_type).astype("float32")
-        writer.add_tensor(
-            tensor.name, weights.astype("float16") if kind == "f16" and weights.ndim > 1 else weights
-        )
+        plain = dequantize(tensor.data, tensor.tensor_type).astype("float32")
+        writer.add_tensor(tensor.name, plain.astype("float16") if kind == "f16" and plain.ndim > 1 else plain)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -4,8 +4,8 @@
 
 An environment that is there is left as it is; delete its folder to make it anew. Engines and what they need:
 vllm 4 GB of disk, openvino 1 GB; llama_cpp (its own C++ server, in the package xllamacpp) and the pure Python
-economize and flashspec little. `serve.py` starts what was made here; economize and flashspec run in the audit's own
-process (`in_process.py`).
+economize and flashspec little. `serve.py` starts what was made here; economize and flashspec run in the process
+of the audit (`in_process.py`).
 """
 
 import argparse

@@ -10,6 +10,7 @@ import argparse
 import json
 import shutil
 import threading
+from functools import cached_property
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -31,23 +32,28 @@ def converted(gguf: Path) -> Path:
     return made
 
 
+def _scheduler() -> Any:
+    made = native.SchedulerConfig()
+    made.num_kv_blocks = 256
+    return made
+
+
 class Engine:
     """Both pipelines; one text at a time, since a pipeline is not for several threads."""
 
     def __init__(self, model: Path, draft: Path, tokens: int) -> None:
-        def scheduler() -> Any:
-            made = native.SchedulerConfig()
-            made.cache_size = 1
-            return made
-
-        assistant = native.draft_model(draft, "CPU", scheduler_config=scheduler(), **EXACT)
-        self.plain = native.LLMPipeline(model, "CPU", scheduler_config=scheduler(), **EXACT)
+        assistant = native.draft_model(str(draft), "CPU", scheduler_config=_scheduler(), **EXACT)
         self.speculative = native.LLMPipeline(
-            model, "CPU", draft_model=assistant, scheduler_config=scheduler(), **EXACT
+            str(model), "CPU", draft_model=assistant, scheduler_config=_scheduler(), **EXACT
         )
-        self.tokenizer = self.plain.get_tokenizer()
-        self.tokens = tokens
+        self.model, self.tokens = model, tokens
+        self.tokenizer = self.speculative.get_tokenizer()
         self._one = threading.Lock()
+
+    @cached_property
+    def plain(self) -> Any:
+        """Without a draft model; made when it is first asked for, since it holds the weights once more."""
+        return native.LLMPipeline(str(self.model), "CPU", scheduler_config=_scheduler(), **EXACT)
 
     def answer(self, body: dict[str, Any]) -> dict[str, Any]:
         """OpenAI's JSON for a request."""
@@ -58,7 +64,8 @@ class Engine:
             ids = numpy.array([prompt], dtype=numpy.int64)
             inputs = native.TokenizedInputs(openvino.Tensor(ids), openvino.Tensor(numpy.ones_like(ids)))
         with self._one:
-            made = (self.speculative if on else self.plain).generate(inputs, self.config(body, on))
+            pipeline = self.speculative if on else self.plain
+            made = pipeline.generate(inputs, self.config(body, on))
         ids, length = list(made.tokens[0]), inputs.input_ids.shape[1]
         finish = "length" if len(ids) >= body["max_tokens"] else "stop"
         choice = {"index": 0, "text": self.tokenizer.decode(ids), "finish_reason": finish, "token_ids": ids}

@@ -71,7 +71,7 @@ def folder(place: Path) -> Path:
 
 
 def draft_folder(place: Path) -> Path:
-    """The draft model as a folder, in bfloat16."""
+    """The draft model as a folder, in bfloat16; where transformers drafts with it, three tokens at a time."""
     made = place / "models" / f"draft-{DRAFT_LAYERS}"
     if not (made / "config.json").exists():
         from specproof.engine.loading import load_model, load_tokenizer
@@ -79,6 +79,9 @@ def draft_folder(place: Path) -> Path:
         model = load_model("default", "bfloat16")
         model.model.layers = model.model.layers[:DRAFT_LAYERS]
         model.config.num_hidden_layers = DRAFT_LAYERS
+        model.generation_config.num_assistant_tokens = 3
+        model.generation_config.num_assistant_tokens_schedule = "constant"
+        model.generation_config.assistant_confidence_threshold = 0.0
         load_tokenizer("default").save_pretrained(made)
         model.save_pretrained(made)
     return made

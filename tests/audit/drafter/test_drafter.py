@@ -43,6 +43,15 @@ def test_nothing_drafted_is_no_answer():
     assert result.answer.exit_code == 3
 
 
+def test_what_one_model_showed_says_nothing_of_another():
+    """The second place has no text that repeats itself, so its lookups find nothing; it hid behind the first."""
+    place = tiny_place("ngram")
+    idle = place._replace(name="idle", enumerated=[place.enumerated[0]._replace(tokens=(1, 2, 3))])
+    result = audit_drafter("ngram", [place, idle])
+    assert result.verdict is Verdict.NOT_EXERCISED
+    assert "nothing was drafted on idle (1 contexts)" in result.reason
+
+
 class Altered(ModelDrafter):
     """A correct drafter whose drafts are altered before they are returned."""
 

@@ -37,6 +37,7 @@ class Server:
         fault: name of a planted fault; empty for none.
         tells: "answer" or "metrics" for where drafts are told of; empty for nowhere.
         laws, ids: whether log-probabilities, and numbers of tokens, are given to those who ask.
+        beside: numbers of tokens are given beside log-probabilities that say nothing, as llama.cpp does of drafts.
         strict: fields beyond the plain ones are refused.
         failures: by number of the request from 1 on, what goes wrong with it.
         dies: number of the request at which everything ends.
@@ -48,6 +49,7 @@ class Server:
     laws: bool = False
     strict: bool = False
     ids: bool = False
+    beside: bool = False
     failures: dict = field(default_factory=dict)
     dies: int = 0
     asked: list = field(default_factory=list)
@@ -126,6 +128,9 @@ class Server:
                 tops.append({WORDS[each]: float(logs[each]) for each in likely})
                 own.append(float(logs[token]))
             choice["logprobs"] = {"tokens": names, "token_logprobs": own, "top_logprobs": tops}
+        if self.beside and body.get("logprobs"):
+            bare = {"logprob": 0.0, "top_logprobs": []}
+            choice["logprobs"] = {"content": [{"token": WORDS[each], "id": each, **bare} for each in tokens]}
         if self.ids and body.get("return_token_ids"):
             choice["token_ids"] = tokens
         usage = {"prompt_tokens": len(prompt), "completion_tokens": len(tokens)}

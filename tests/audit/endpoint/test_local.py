@@ -47,7 +47,7 @@ def with_draft(model_folder, draft_folder):
     return Local(model_folder, draft_folder, "float64")
 
 
-@pytest.mark.parametrize("told", ["laws", "ids"])
+@pytest.mark.parametrize("told", ["laws", "ids", "beside"])
 def test_a_clean_server_follows_the_model(tmp_path, with_draft, told):
     result = audit(tmp_path, Server(by_models, **{told: True}), plan=FEW, local=with_draft)
     assert result.verdict in (Verdict.LOSSLESS, Verdict.INCONCLUSIVE), result
@@ -88,6 +88,13 @@ def test_other_temperatures_need_no_reported_laws_with_a_model(tmp_path, local, 
     result = audit(tmp_path, Server(by_models, ids=True), params, plan, local=local)
     assert result.verdict in (Verdict.EXACT, Verdict.LOSSLESS, Verdict.INCONCLUSIVE), result
     assert "--model" in result.seen.rows
+
+
+def test_log_probabilities_that_say_nothing_are_no_laws(tmp_path, local):
+    """Asked for because tokens come with them; were they believed, each token would look certain."""
+    result = audit(tmp_path, Server(by_models, beside=True), plan=FEW, local=local)
+    assert result.seen.drift.positions == result.seen.ledger.positions == 0
+    assert result.seen.rows == "the rows of --model"
 
 
 def test_unverified_drafts_at_temperature_0(tmp_path, local):
@@ -171,7 +178,7 @@ def test_our_own_server_is_audited(tmp_path, model_folder, local):
         server.should_exit = True
         thread.join(timeout=30)
     assert result.verdict in (Verdict.LOSSLESS, Verdict.INCONCLUSIVE), result
-    assert result.setting["granted"] == {"told": 20, "ids": False, "endless": True, "seed": True}
+    assert result.setting["granted"] == {"told": 20, "ids": False, "named": False, "endless": True, "seed": True}
     assert result.seen.ledger.largest < 1e-6
     assert 0 < result.seen.drafts.accepted < result.seen.drafts.drafted
     assert result.seen.control_drafts.drafted == 0

@@ -72,13 +72,18 @@ class DrafterResult:
         return max((each.tv for place in self.places for each in place.exact if not each.open), default=0.0)
 
     @property
+    def idle(self) -> tuple[Place, ...]:
+        """Where nothing was drafted: what another place showed says nothing of it."""
+        return tuple(place for place in self.places if not any(each.drafted for each in place.exact))
+
+    @property
     def verdict(self) -> Verdict:
         """BIASED, NOT EXERCISED, EXACT, or LOSSLESS where draws could only be sampled."""
         if self.faults:
             return Verdict.BIASED
-        every = [each for place in self.places for each in place.exact]
-        if not any(each.drafted for each in every):
+        if self.idle:
             return Verdict.NOT_EXERCISED
+        every = [each for place in self.places for each in place.exact]
         # Enumerated with every token on tiny models; on a real one with a filter, and without it by sampling.
         return Verdict.LOSSLESS if any(each.open for each in every) else Verdict.EXACT
 
@@ -96,7 +101,8 @@ class DrafterResult:
         every = [each for place in self.places for each in place.exact]
         drafts = sum(each.drafts for each in every)
         if self.verdict is Verdict.NOT_EXERCISED:
-            return f"nothing was drafted after {len(every)} contexts"
+            where = ", ".join(f"{place.name} ({len(place.exact)} contexts)" for place in self.idle)
+            return f"nothing was drafted on {where}"
         draws = sum(place.sampled.draws for place in self.places if place.sampled is not None)
         by_chance = f"; {draws} sampled drafts follow their rows too" if draws else ""
         if self.verdict is Verdict.LOSSLESS:

@@ -67,12 +67,14 @@ class Granted:
     Attributes:
         told: likely tokens with their log-probabilities; 0 for none.
         ids: it tells tokens as numbers.
+        named: it does so beside log-probabilities only, which are asked for though they tell no law.
         endless: it takes `ignore_eos`.
         seed: it takes seeds.
     """
 
     told: int = 0
     ids: bool = False
+    named: bool = False
     endless: bool = False
     seed: bool = False
 
@@ -110,8 +112,8 @@ def body_of(
             body[name] = list(value) if isinstance(value, tuple) else value
     if endpoint.stream:
         body |= {"stream": True, "stream_options": {"include_usage": True}}
-    if granted.told:
-        body |= {"logprobs": True, "top_logprobs": granted.told} if endpoint.chat else {"logprobs": granted.told}
+    if most := granted.told or int(granted.named):
+        body |= {"logprobs": True, "top_logprobs": most} if endpoint.chat else {"logprobs": most}
     if granted.ids:
         body["return_token_ids"] = True
     if granted.endless:
@@ -143,10 +145,11 @@ async def probe(
 
     granted = Granted()
     await answers(granted)
-    wishes: list[dict[str, Any]] = [{"told": most} for most in MOST_TOLD] + [{"ids": True}, {"endless": True}]
+    wishes: list[dict[str, Any]] = [{"told": most} for most in MOST_TOLD]
+    wishes += [{"ids": True}, {"ids": True, "named": True}, {"endless": True}]
     wishes += [{"seed": True}] if endpoint.seeded else []
     for wish in wishes:
-        if "told" in wish and granted.told:
+        if ("told" in wish and granted.told) or ("ids" in wish and granted.ids):
             continue
         try:
             found = await answers(replace(granted, **wish))

@@ -79,7 +79,7 @@ class Gathered:
         text = units(answer, self._told)
         self.tokens += (len(text) - 1) if arm == ON else 0
         self._units[arm][prompt].append(text)
-        if answer.rows:
+        if answer.rows and self.rows.granted.told:
             self._reported(arm, prompt, answer)
         if not self.greedy:
             self._known.take(arm, prompt, answer)

@@ -96,10 +96,13 @@ class Gathered:
         text = choice["text"] if "text" in choice else part.get("content")
         self.text += text or ""
         self.finish = choice.get("finish_reason") or self.finish
-        self.ids += [int(token) for token in choice.get("token_ids") or ()]
         logprobs = choice.get("logprobs")
-        if logprobs and logprobs.get("content") is not None:
-            for entry in logprobs["content"]:
+        entries = (logprobs or {}).get("content")
+        # llama.cpp tells the numbers of tokens beside their log-probabilities.
+        beside = [entry["id"] for entry in entries or () if "id" in entry]
+        self.ids += [int(token) for token in choice.get("token_ids") or beside]
+        if entries is not None:
+            for entry in entries:
                 self._token(entry["token"], entry["logprob"], _pairs(entry.get("top_logprobs") or ()))
         elif logprobs and logprobs.get("tokens"):
             tops = logprobs.get("top_logprobs") or [None] * len(logprobs["tokens"])

@@ -64,6 +64,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # inside Ray, when it is imported
 def test_a_replica_is_the_whole_server_wherever_it_is_made(model_folder, tmp_path):
     pytest.importorskip("ray")
     from ray import cloudpickle

@@ -21,9 +21,10 @@ from specproof.types import PROPOSE, Batch, Draft, Drawn, Key, Noise, Output, St
 class ReplayDrafter:
     """Drafts the rest of an old text, until the new one departs from it.
 
-    With rows the old tokens are draws: rule "rejection" keeps each with min(1, new / old). Without them they are
-    points, kept with the new probability; under rule "coupling" and the old text's seed, which a request has to be
-    given, they were decided by the noise that decides now, and nearly all of them are kept.
+    With rows the old tokens are draws: rule "rejection" keeps each with min(1, new / old). Give an engine a budget
+    as long as the answers: the fresh token after a draft mostly leaves the old text. Without rows they are points,
+    kept with the new probability; under rule "coupling" and the old text's seed, which a request has to be given,
+    they were decided by the noise that decides now, and nearly all of them are kept.
 
     Each old text is given to one request, so that requests stay independent of each other: the one with its seed,
     else the next that has its prompt. Requests without one are not drafted for, nor those of whose draft anything

@@ -207,7 +207,7 @@ class Engine(Synced):
             if count is not None and request.prompt_logprobs is None:
                 request.prompt_logprobs = of_prompt(self.target, list(sequence.tokens), count)
             if room(sequence, self.target.context) == 0:
-                commit(request.sequence, [], self.target.context, request.stopped)
+                self._commit(request, [])
             request.begun = True
         if live := [request for request in requests if not request.done]:
             self._step(live, fresh=True)
@@ -265,11 +265,14 @@ class Engine(Synced):
         logprobs = []
         if request.sequence.params.logprobs is not None:  # before the commit, since memory may run out
             logprobs = of_block(rows.rows, logits, step.path, block[:sound], request.sequence.params)
-        kept = commit(request.sequence, block[:sound], self.target.context, request.stopped)
+        kept = self._commit(request, block[:sound])
         request.logprobs += logprobs[:kept]
         if sound < len(block) and not request.done:
             request.end("error", no_law(request.sequence))
         return kept
+
+    def _commit(self, request: Request, block: list[int]) -> int:
+        return commit(request.sequence, block, self.target.context, request.stopped)
 
     def _within_memory(self, group: list[Request], act: Callable[[Sequence[Request]], None]) -> None:
         """Take a turn; while memory does not suffice, send the latest request back to wait."""

@@ -150,7 +150,7 @@ def engine_from(args: argparse.Namespace, **options: Any) -> Engine:
         adaptive=not args.no_adaptive,
         **options,
     )
-    if engine.shape != args.draft_shape:
+    if args.draft_shape is not None and engine.shape != args.draft_shape:
         print(f"measured: --draft-shape {engine.shape}", file=sys.stderr)
     args.draft_shape = engine.shape
     return engine

@@ -107,7 +107,7 @@ def _prove_nonnegative(symbol: Symbol, prover: Prover, facts: Facts) -> None:
             for factor in symbol.parts:
                 _prove_nonnegative(factor, prover, facts)
         except (RefutedError, UndecidedError):
-            pass
+            pass  # two negative factors have a product that is not: the whole is proved below, or refuted
         else:
             return
     prover.prove(symbol.value, "nonnegative", facts)

@@ -5,7 +5,7 @@ What is not here: how a rule decides (`rules`), how a model is run (`backends`),
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
@@ -194,7 +194,8 @@ class Drafter(Protocol):
     """Proposes tokens together with the rows they were really drawn from.
 
     Attributes:
-        drawn: how its tokens are drawn, "point" if it drafts nothing.
+        drawn: how its tokens are drawn, "point" if it drafts nothing. Where all texts of a batch are greedy it may
+            give points whatever this says, see `may_draw`.
         chains: whether every tree it returns is a chain.
     """
 
@@ -209,3 +210,17 @@ class Drafter(Protocol):
 
     def free(self, batch: Batch) -> None:
         """Forget these sequences; unknown ones are ignored."""
+
+
+def greedy(texts: Iterable[SamplingParams]) -> bool:
+    """Whether texts with these parameters are all at temperature 0."""
+    return all(params.temperature == 0 for params in texts)
+
+
+def may_draw(drafter: Drafter, texts: Iterable[SamplingParams]) -> tuple[Drawn, ...]:
+    """How a draft for texts with these parameters may be drawn.
+
+    As the drafter says. A greedy text is the same whatever is drafted, so there the likeliest tokens may take the
+    place of drawn ones.
+    """
+    return (drafter.drawn, "point") if greedy(texts) else (drafter.drawn,)

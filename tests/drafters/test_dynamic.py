@@ -10,7 +10,7 @@ from specproof.audit.enumerate import EnumeratingNoise
 from specproof.backends.hf import HFBackend
 from specproof.backends.table import TableBackend, TableModel
 from specproof.drafters.model import ModelDrafter
-from specproof.drafters.shapes.expand import Dynamic
+from specproof.drafters.shapes.expand import Dynamic, Mixed
 from specproof.engine.engine import Engine
 from specproof.errors import SpecproofError
 from specproof.noise import CounterNoise
@@ -98,6 +98,44 @@ def test_a_greedy_request_has_second_choices_too():
     drafter = ModelDrafter(HFBackend(tiny_model("llama", 5)), Dynamic(2, 3, 6), "point")
     tree = drafter.draft([sequence([1, 2], temperature=0)], [6], CounterNoise()).trees[0]
     assert len(tree.children(-1)) >= 2
+
+
+def test_a_mixed_tree_grows_where_all_texts_are_greedy_and_is_fixed_elsewhere():
+    fixed, grown = Tree((-1, -1, 0)), Dynamic(2, 3, 6)
+    drafter = ModelDrafter(HFBackend(tiny_model("llama", 5)), Mixed(fixed, grown), "without_replacement")
+    alone = ModelDrafter(HFBackend(tiny_model("llama", 5)), grown, "point")
+    cold, warm = sequence([1, 2], temperature=0), sequence([1, 2])
+    assert not drafter.chains
+    draft, expected = (each.draft([cold], [6], CounterNoise()) for each in (drafter, alone))
+    assert (draft.trees, draft.tokens.tolist(), draft.drawn) == (expected.trees, expected.tokens.tolist(), "point")
+    drafter.free([cold])
+    draft = drafter.draft([cold, warm], [6, 6], CounterNoise())
+    # At temperature 0 a row has one token, so a node has one child.
+    assert (draft.trees, draft.drawn) == ((Tree((-1, 0)), fixed), "without_replacement")
+
+
+def test_a_mixed_tree_conforms():
+    target = HFBackend(tiny_model("llama", 5))
+    shape = Mixed(Tree((-1, -1, 0)), Dynamic(2, 2, 4))
+    model = tiny_model("llama", 5, seed=1)
+    check_drafter(lambda: ModelDrafter(HFBackend(model), shape, "without_replacement"), target, budget=5)
+
+
+def test_only_a_greedy_text_may_get_points_for_draws():
+    class Points(ModelDrafter):
+        def draft(self, batch, budget, noise):
+            return self._expand(batch, budget, Dynamic(2, 2, 4))
+
+    shape = Mixed(Tree((-1, -1, 0)), Dynamic(2, 2, 4))
+    target, draft = HFBackend(tiny_model("llama", 5)), HFBackend(tiny_model("llama", 5, seed=1))
+    engine = Engine(target, Points(draft, shape, "without_replacement"), adaptive=False)
+    warm, cold = (
+        engine.generate([[1, 2]], SamplingParams(temperature=temperature, max_tokens=9, ignore_eos=True))[0]
+        for temperature in (1, 0)
+    )
+    assert "drafted 'point' where 'without_replacement' drafts were promised" in warm.warnings[0]
+    assert (cold.warnings, cold.rule) == ((), "traversal")
+    assert cold.stats.drafted
 
 
 def test_budget_and_context_cut_the_tree():

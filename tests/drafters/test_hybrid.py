@@ -11,7 +11,7 @@ from specproof.drafters.eagle3 import Eagle3Drafter
 from specproof.drafters.hybrid import HybridDrafter
 from specproof.drafters.model import ModelDrafter
 from specproof.drafters.ngram import NgramDrafter
-from specproof.drafters.shapes.expand import Dynamic
+from specproof.drafters.shapes.expand import Dynamic, Mixed
 from specproof.drafters.suffix import SuffixDrafter
 from specproof.engine.baseline import decode
 from specproof.engine.engine import Engine
@@ -37,12 +37,17 @@ def growing(least=3):
     return HybridDrafter(NgramDrafter(), other(length=Dynamic(2, 2, 4), drawn="point"), VOCABULARY, least)
 
 
+def mixed(least=3):
+    shape = Mixed(Tree((-1, -1, 0)), Dynamic(2, 2, 4))
+    return HybridDrafter(NgramDrafter(), other(length=shape, drawn="without_replacement"), VOCABULARY, least)
+
+
 def sequence(tokens, **params):
     return TokenSequence(list(tokens), len(tokens), SamplingParams(**params), 0)
 
 
 def test_it_conforms():
-    for make in (hybrid, growing):
+    for make in (hybrid, growing, mixed):
         check_drafter(lambda make=make: make(least=1), HFBackend(tiny_model("llama", VOCABULARY)))
 
 
@@ -71,8 +76,19 @@ def test_beside_a_looked_up_chain_stands_a_tree_of_points():
     assert not growing().chains
 
 
+def test_beside_a_looked_up_chain_stands_a_tree_of_distinct_tokens():
+    batch = [sequence([1, 2, 3, 4, 5, 1, 2, 3]), sequence([1, 2, 3, 4, 5, 6])]
+    draft = mixed().draft(batch, [5, 5], CounterNoise())
+    alone = other(length=Tree((-1, -1, 0)), drawn="without_replacement").draft(batch[1:], [5], CounterNoise())
+    assert (draft.drawn, draft.trees) == ("without_replacement", (Tree.chain(5), Tree((-1, -1, 0))))
+    assert torch.equal(draft.rows[0, range(5), draft.tokens[0]], torch.ones(5).double())
+    assert torch.equal(draft.rows[1, :2], alone.rows[0, :2])
+    greedy = mixed().draft([sequence([1, 2, 3, 4, 5, 6], temperature=0)], [5], CounterNoise())
+    assert (greedy.drawn, greedy.rows, len(greedy.trees[0])) == ("point", None, 4)
+
+
 @pytest.mark.parametrize("params", ["filters", "text"])
-@pytest.mark.parametrize("drafter", ["hybrid", "hybrid-dynamic"])
+@pytest.mark.parametrize("drafter", ["hybrid", "hybrid-dynamic", "hybrid-mixed"])
 def test_the_engine_keeps_the_law_exactly(drafter, params):
     results = [result for _, result in audit_engines(drafters=[drafter], params=params)]
     assert len({result.rule for result in results}) >= (4 if drafter == "hybrid" else 2)

@@ -6,7 +6,7 @@ from specproof.backends.hf import HFBackend
 from specproof.drafters import choose_drafter
 from specproof.drafters.model import ModelDrafter
 from specproof.drafters.shapes.best_first import BestFirst
-from specproof.drafters.shapes.expand import Dynamic
+from specproof.drafters.shapes.expand import Dynamic, Mixed
 from specproof.drafters.shapes.named import Shape, named_shape
 from specproof.drafters.shapes.sequoia import optimal_tree
 from specproof.engine.engine import Engine
@@ -28,8 +28,11 @@ def test_names():
     assert named_shape("sequoia:0.6,0.2,0.1", 15, 3) == Shape(
         optimal_tree((0.6, 0.2, 0.1), 15, 3), "without_replacement"
     )
+    assert named_shape("mixed:9", 16, 3) == Shape(
+        Mixed(optimal_tree((0.38, 0.1, 0.05, 0.03), 9, 3), Dynamic(3, 4, 9)), "without_replacement"
+    )
     assert named_shape("sequoia:0", 15).tree == Tree.chain(1)
-    for name in ("bush", "chain", "chain:x", "sequoia:0.5,x", "dynamic:", "best_first:2.5"):
+    for name in ("bush", "chain", "chain:x", "sequoia:0.5,x", "dynamic:", "best_first:2.5", "mixed:x"):
         with pytest.raises(SpecproofError, match=f"unknown shape '{name}'; choose one of: chain:N, dynamic"):
             named_shape(name, 16)
     with pytest.raises(SpecproofError, match="0 nodes is not allowed"):

@@ -24,7 +24,7 @@ from specproof.drafters.past import Past
 from specproof.drafters.positions import PositionDrafter
 from specproof.drafters.replay import ReplayDrafter
 from specproof.drafters.shapes.best_first import BestFirst
-from specproof.drafters.shapes.expand import Dynamic
+from specproof.drafters.shapes.expand import Dynamic, Mixed
 from specproof.drafters.suffix import SuffixDrafter
 from specproof.drafters.vocabulary import SharedVocabulary
 from specproof.engine.engine import Engine
@@ -47,6 +47,7 @@ TREE_PARAMS = (
     SamplingParams(temperature=0.7, top_k=3, top_p=0.7, max_tokens=5),
 )
 TREE = Tree((-1, -1, 0, 1))
+MIXED = Mixed(Tree((-1, -1, 0)), Dynamic(2, 2, 4))
 # Old texts of the prompts that are audited, those of `audit.drafter.run` before their last token.
 PASTS = (
     Past(PROMPT, (2, 1, 3), 0),
@@ -123,7 +124,7 @@ def _early_exit_drafter(architecture: str) -> Drafter:
     return EarlyExitDrafter(HFBackend(tiny_model(architecture, VOCABULARY, seed=0)), 1, 2)
 
 
-def _model_drafter(architecture: str, tree: Tree | int | Dynamic = 2, drawn: Drawn = "iid") -> Drafter:
+def _model_drafter(architecture: str, tree: Tree | int | Dynamic | Mixed = 2, drawn: Drawn = "iid") -> Drafter:
     # Another seed: a draft that differs from its target everywhere.
     return ModelDrafter(HFBackend(tiny_model(architecture, VOCABULARY, seed=1)), tree, drawn)
 
@@ -167,6 +168,9 @@ DRAFTERS: dict[str, Callable[[str], Drafter]] = {
     ),
     "hybrid-dynamic": lambda architecture: HybridDrafter(
         NgramDrafter(shortest=1), _model_drafter(architecture, Dynamic(2, 2, 4), "point"), VOCABULARY, least=2
+    ),
+    "hybrid-mixed": lambda architecture: HybridDrafter(
+        NgramDrafter(shortest=1), _model_drafter(architecture, MIXED, "without_replacement"), VOCABULARY, least=2
     ),
     "medusa": _medusa,
     "medusa-best-first": lambda architecture: _medusa(architecture, BestFirst(3), "point"),

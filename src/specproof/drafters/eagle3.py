@@ -9,7 +9,7 @@ from specproof.drafters.eagle.backend import EagleBackend
 from specproof.drafters.eagle.head import TAPS, EagleHead
 from specproof.drafters.model import ModelDrafter
 from specproof.drafters.reduced import check_features
-from specproof.drafters.shapes.expand import Dynamic
+from specproof.drafters.shapes.expand import Dynamic, Mixed
 from specproof.errors import SpecproofError
 from specproof.tree import Tree
 from specproof.types import Batch, Draft, Drawn, Noise, Output, Step
@@ -34,7 +34,7 @@ class Eagle3Drafter:
         self,
         head: EagleHead,
         target: HFBackend,
-        tree: Tree | int | Dynamic | None = None,
+        tree: Tree | int | Dynamic | Mixed | None = None,
         drawn: Drawn = "iid",
         *,
         coupled: bool = False,

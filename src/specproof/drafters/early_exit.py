@@ -15,7 +15,7 @@ from torch import nn
 
 from specproof.backends.hf import HFBackend
 from specproof.drafters.model import ModelDrafter
-from specproof.drafters.shapes.expand import Dynamic
+from specproof.drafters.shapes.expand import Dynamic, Mixed
 from specproof.errors import SpecproofError
 from specproof.tree import Tree
 from specproof.types import Backend, Batch, Draft, Drawn, Noise, Output, Step
@@ -44,7 +44,7 @@ class EarlyExitDrafter(ModelDrafter):
         self,
         target: Backend,
         layers: int | None = None,
-        tree: Tree | int | Dynamic = 4,
+        tree: Tree | int | Dynamic | Mixed = 4,
         drawn: Drawn = "iid",
         *,
         coupled: bool = False,

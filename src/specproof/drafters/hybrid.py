@@ -19,7 +19,7 @@ class HybridDrafter:
 
     Args:
         lookup: of point chains, which costs nothing: "ngram" or "suffix" without branches.
-        other: of chains that are drawn one by one, or of points in any shape.
+        other: of chains, or of points or distinct tokens in any shape.
         vocabulary: number of tokens.
         least: tokens that a looked-up chain must have; shorter ones say little. A chain that the budget cut
             counts as long.
@@ -33,10 +33,10 @@ class HybridDrafter:
             raise SpecproofError(f"least={least} is not allowed: a looked-up chain has 1 token or more")
         if lookup.drawn != "point" or not lookup.chains:
             raise SpecproofError("the lookup of a hybrid drafter must draft point chains: give 'ngram'")
-        if other.drawn != "point" and not (other.drawn == "iid" and other.chains):
+        if other.drawn not in ("point", "without_replacement") and not (other.drawn == "iid" and other.chains):
             raise SpecproofError(
-                f"a hybrid drafter takes chains or point trees, and this one drafts {other.drawn} trees: give it "
-                "a chain's length, or 'dynamic'"
+                "a hybrid drafter takes chains, and trees of points or without replacement, and this one drafts "
+                f"{other.drawn} trees: give it a chain's length, 'dynamic' or 'mixed'"
             )
         self.lookup, self.other, self.vocabulary, self.least = lookup, other, vocabulary, least
         self.drawn: Drawn = other.drawn

@@ -14,12 +14,12 @@ from torch import Tensor
 from specproof.drafters.dynamic import Expanding
 from specproof.drafters.growing import Growing
 from specproof.drafters.none import empty_draft
-from specproof.drafters.shapes.expand import Dynamic
+from specproof.drafters.shapes.expand import Dynamic, Mixed
 from specproof.errors import NumericsError, SpecproofError
 from specproof.rules.coupling import shared_key
 from specproof.sampling import warp_batch
 from specproof.tree import Tree
-from specproof.types import Backend, Batch, Draft, Drawn, Key, Noise, Output, Step, TokenSequence
+from specproof.types import Backend, Batch, Draft, Drawn, Key, Noise, Output, Step, TokenSequence, greedy
 
 
 class ModelDrafter:
@@ -30,7 +30,7 @@ class ModelDrafter:
         tree: the shape to draw, level by level; a number stands for a chain of that length. Budgets cut off
             its last levels, and a row with fewer tokens than children has fewer children. "dynamic", or a
             `Dynamic` with numbers of its own, lets each step's tree grow where the model is confident; that is
-            for point drafts only.
+            for point drafts only. `Mixed` does that where all texts of a batch are greedy, and is fixed elsewhere.
         drawn: "iid" children may repeat, "without_replacement" are all different, "point" are the likeliest,
             "top_and_one" are the likeliest and a last one drawn from the rest.
         coupled: decide each position of a chain with the noise that rule "coupling" will decide it with, so
@@ -45,12 +45,13 @@ class ModelDrafter:
     def __init__(
         self,
         backend: Backend,
-        tree: Tree | int | Dynamic | Literal["dynamic"] = 4,
+        tree: Tree | int | Dynamic | Mixed | Literal["dynamic"] = 4,
         drawn: Drawn = "iid",
         *,
         coupled: bool = False,
         stop_below: float | None = None,
     ) -> None:
+        at_zero, tree = (tree.grown, tree.fixed) if isinstance(tree, Mixed) else (None, tree)
         plan = Dynamic() if tree == "dynamic" else tree if isinstance(tree, Dynamic) else None
         if plan is not None and (drawn != "point" or coupled):
             raise SpecproofError(
@@ -72,17 +73,19 @@ class ModelDrafter:
             )
         self.backend = backend
         self.plan = plan
+        self.at_zero = at_zero if plan is None else plan
         self.tree = shape  # empty where there is a plan
         self.stop_below = stop_below
         self.coupled = coupled
         self.drawn: Drawn = "point" if coupled else drawn
-        self.chains = plan is None and shape.is_chain
+        self.chains = self.at_zero is None and shape.is_chain
         self._scored: dict[TokenSequence, list[int]] = {}  # of expanded trees: each node's place at the backend
 
     def draft(self, batch: Batch, budget: Sequence[int], noise: Noise) -> Draft:
         """A tree for each sequence; where a budget or the draft model's context is spent, a smaller one."""
-        if self.plan is not None:
-            return self._expand(batch, budget, self.plan)
+        plan = self.at_zero if greedy(sequence.params for sequence in batch) else self.plan
+        if plan is not None:
+            return self._expand(batch, budget, plan)
         drafts = [Growing(s, self._template(len(s.tokens), most)) for s, most in zip(batch, budget, strict=True)]
         active = [draft for draft in drafts if len(draft.template)]
         if not active:

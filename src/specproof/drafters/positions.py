@@ -19,7 +19,7 @@ from specproof.drafters.model import ModelDrafter
 from specproof.drafters.none import empty_draft
 from specproof.drafters.reduced import check_features, has_features
 from specproof.drafters.shapes.best_first import BestFirst, Found, best_first
-from specproof.drafters.shapes.expand import Dynamic
+from specproof.drafters.shapes.expand import Dynamic, Mixed
 from specproof.errors import NumericsError, SpecproofError
 from specproof.sampling import warp_batch
 from specproof.tree import Tree
@@ -108,7 +108,7 @@ class PositionDrafter:
         self,
         positions: Positions,
         target: HFBackend,
-        tree: Tree | int | Dynamic | BestFirst | None = None,
+        tree: Tree | int | Dynamic | Mixed | BestFirst | None = None,
         drawn: Drawn = "iid",
         *,
         coupled: bool = False,
@@ -124,7 +124,8 @@ class PositionDrafter:
             )
         shape = positions.length if tree is None or isinstance(tree, BestFirst) else tree
         self.inner = ModelDrafter(self.backend, shape, drawn, coupled=coupled)
-        depth = self.inner.plan.depth if self.inner.plan else self.inner.tree.depths[-1]
+        grown = self.inner.at_zero
+        depth = max([*self.inner.tree.depths[-1:], *([grown.depth] if grown else [])])
         if depth > positions.length:
             raise SpecproofError(
                 f"a draft of depth {depth} is not allowed: {positions.kind} says {positions.length} positions"

@@ -14,7 +14,7 @@ from specproof.engine.requests import Request
 from specproof.errors import SpecproofError
 from specproof.rules import Rule
 from specproof.tree import Tree
-from specproof.types import Draft, Drafter, Law, Noise, Output, Step
+from specproof.types import Draft, Drafter, Law, Noise, Output, Step, may_draw
 
 _EMPTY = Tree.chain(0)
 _SLACK = 1e-3  # how far from 1 a row may sum: rounding in half precision
@@ -93,9 +93,10 @@ class Drafting:
         self.drafter.observe(batch, [steps[place] for place in places], Output(logits))
 
     def _checked(self, requests: Sequence[Request], budget: Sequence[int], noise: Noise) -> Draft:
-        draft = self.drafter.draft([request.sequence for request in requests], budget, noise)
+        batch = [request.sequence for request in requests]
+        draft = self.drafter.draft(batch, budget, noise)
         check_draft(draft, budget, self.vocabulary)
-        if draft.drawn != self.drafter.drawn:
+        if draft.drawn not in may_draw(self.drafter, [sequence.params for sequence in batch]):
             raise SpecproofError(f"drafted {draft.drawn!r} where {self.drafter.drawn!r} drafts were promised")
         if isinstance(self.rule, Rule):
             for tree in draft.trees:

@@ -28,7 +28,9 @@ RULES: dict[str, Rule] = {
         Rule("walk", True, ANY_DRAW, True, "Miao et al. 2023 (2305.09781), naive sampling; EAGLE-2 trees"),
         Rule("siblings", True, TREE_DRAW, True, "Miao et al. 2023, alg. 2; Li et al. 2024, A.2", ("rejection",)),
         # On trees it may accept a little less than `siblings`, see its docstring.
-        Rule("traversal", True, TREE_DRAW, True, "Weng et al. 2025 (2505.12398)", ("block", "rejection")),
+        Rule(
+            "traversal", True, (*TREE_DRAW, "point"), True, "Weng et al. 2025 (2505.12398)", ("block", "rejection")
+        ),
         Rule("kseq", True, ("iid",), True, "Sun et al. 2023 (2310.15141), K-SEQ", shape="parallel"),
         Rule(
             "transport", True, TREE_DRAW, True, "Sun et al. 2023 (2310.15141); Khisti et al. 2024; Hu et al. 2025"
@@ -107,7 +109,7 @@ def choose_rule(name: str, drafter: Drafter, *, allow_lossy: bool = False) -> Ru
     if name == "auto":
         # The target walk is optimal for point drafts. On chains the coupling is the same walk, and makes the
         # text a function of seed and target, whatever was drafted. Block verification is optimal for sampled
-        # chains; traversal is block verification on trees.
+        # chains; traversal is block verification on trees, and takes a greedy text's points too.
         sampled = "block" if drafter.drawn == "iid" and drafter.chains else "traversal"
         point = "coupling" if drafter.chains else "walk"
         return RULES[{"point": point, "top_and_one": "hu"}.get(drafter.drawn, sampled)]

@@ -8,6 +8,7 @@ from specproof.rules.family import Families, adopted, families
 from specproof.rules.refusal import after_refusals, child_table, without
 from specproof.rules.rows import normalised, parent_rows, pick, ratio
 from specproof.rules.turns import Turns, turns
+from specproof.rules.walk import walk
 from specproof.types import Draft, Law
 
 
@@ -25,12 +26,16 @@ def traversal(target: Tensor, draft: Draft) -> Law:
     shape may depend on younger siblings. (To drop the others, as is done for merged paths, is lossless too and
     mostly accepts less.)
 
+    For point drafts it is `walk`, which is optimal there: tokens that nobody drew have no rows to be weighed by.
+
     On chains this is `block`. On trees it accepts more than `siblings` as a rule, but not always: below
     (-1, 0, 0, 2) without replacement, (2/3, 1/3) against (1/3, 2/3) gives 38/27 nodes to 40/27. For independent
     draws where all leaves are equally deep no such case is known, and no proof either.
 
     Source: Weng et al. 2025 (2505.12398).
     """
+    if draft.drawn == "point":
+        return walk(target, draft)
     assert draft.rows is not None
     drawn = draft.rows.to(target.dtype)
     trees = _families(draft)

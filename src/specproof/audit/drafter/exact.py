@@ -10,7 +10,7 @@ from torch import Tensor
 
 from specproof.audit.drafter.draws import Context, begun, ended, nodes
 from specproof.audit.enumerate import EnumeratingNoise
-from specproof.types import Backend, Draft, Drafter
+from specproof.types import Backend, Draft, Drafter, may_draw
 
 # More drafts than this are sampled instead.
 MOST_DRAFTS = 4096
@@ -62,7 +62,7 @@ def enumerate_drafts(target: Backend, drafter: Drafter, context: Context, budget
     moved, largest = 0.0, 0
     try:
         for draft, probability, asked in every_draft(target, drafter, context, budget):
-            if fault := _fault(draft, drafter, budget, probability):
+            if fault := _fault(draft, drafter, context, budget, probability):
                 return Enumerated(context, len(law), largest, 1.0, moved, fault)
             largest = max(largest, len(draft.trees[0]))
             if draft.rows is None:
@@ -99,10 +99,10 @@ def every_draft(
         yield draft, noise.finish(seed).probability, asked
 
 
-def _fault(draft: Draft, drafter: Drafter, budget: int, probability: float) -> str:
+def _fault(draft: Draft, drafter: Drafter, context: Context, budget: int, probability: float) -> str:
     """A breach of the contract that shows in one draft."""
     tree = draft.trees[0]
-    if draft.drawn != drafter.drawn:
+    if draft.drawn not in may_draw(drafter, [context.params]):
         return f"declares {drafter.drawn} draws, returned {draft.drawn}"
     if len(tree) > budget:
         return f"{len(tree)} nodes for a budget of {budget}"

@@ -13,7 +13,7 @@ from specproof.drafters.none import empty_draft
 from specproof.drafters.positions import PositionDrafter
 from specproof.drafters.reduced import Shadows
 from specproof.drafters.shapes.best_first import BestFirst
-from specproof.drafters.shapes.expand import Dynamic
+from specproof.drafters.shapes.expand import Dynamic, Mixed
 from specproof.errors import SpecproofError
 from specproof.tree import Tree
 from specproof.types import Batch, Draft, Drawn
@@ -35,7 +35,7 @@ class DFlashDrafter(PositionDrafter):
         self,
         head: DFlashHead,
         target: HFBackend,
-        tree: Tree | int | Dynamic | BestFirst | None = None,
+        tree: Tree | int | Dynamic | Mixed | BestFirst | None = None,
         drawn: Drawn = "iid",
         *,
         coupled: bool = False,

@@ -9,7 +9,7 @@ from specproof.backends.hf import HFBackend
 from specproof.drafters.medusa.head import MedusaHead
 from specproof.drafters.positions import PositionDrafter
 from specproof.drafters.shapes.best_first import BestFirst
-from specproof.drafters.shapes.expand import Dynamic
+from specproof.drafters.shapes.expand import Dynamic, Mixed
 from specproof.errors import SpecproofError
 from specproof.tree import Tree
 from specproof.types import Batch, Drawn
@@ -31,7 +31,7 @@ class MedusaDrafter(PositionDrafter):
         self,
         head: MedusaHead,
         target: HFBackend,
-        tree: Tree | int | Dynamic | BestFirst | None = None,
+        tree: Tree | int | Dynamic | Mixed | BestFirst | None = None,
         drawn: Drawn = "iid",
         *,
         coupled: bool = False,

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from specproof.errors import SpecproofError
+from specproof.tree import Tree
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,19 @@ class Dynamic:
                 f"a dynamic tree of depth {self.depth}, width {self.width} and {self.nodes} nodes is not allowed: "
                 "give numbers >= 1"
             )
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """One tree for each way of writing: a greedy text's drafts may be chosen by value, a sampled one's may not.
+
+    Attributes:
+        fixed: where a text of the batch is sampled.
+        grown: where all are greedy.
+    """
+
+    fixed: Tree
+    grown: Dynamic
 
 
 @dataclass

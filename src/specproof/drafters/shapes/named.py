@@ -5,20 +5,26 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from specproof.drafters.shapes.best_first import BestFirst
-from specproof.drafters.shapes.expand import Dynamic
+from specproof.drafters.shapes.expand import Dynamic, Mixed
 from specproof.drafters.shapes.sequoia import optimal_tree
 from specproof.errors import SpecproofError
 from specproof.tree import Tree
 from specproof.types import Drawn
 
 # The names, for messages and help. "sequoia" without numbers is measured, see `engine.shape`.
-SHAPES = ("chain:N", "dynamic", "dynamic:N", "best_first", "best_first:N", "sequoia", "sequoia:A,B,…")
+SHAPES = (
+    *("chain:N", "dynamic", "dynamic:N", "best_first", "best_first:N", "sequoia", "sequoia:A,B,…"),
+    *("mixed", "mixed:N"),
+)
+# How often a head's first, second, … child of a node is accepted without replacement: measured with the one for
+# the default model (docs/log.md). Other heads have other numbers, but trees of much the same shape.
+_USUAL = (0.38, 0.10, 0.05, 0.03)
 
 
 class Shape(NamedTuple):
     """What a drafter draws, and how."""
 
-    tree: Tree | int | Dynamic | BestFirst
+    tree: Tree | int | Dynamic | Mixed | BestFirst
     drawn: Drawn
 
 
@@ -28,7 +34,7 @@ def named_shape(name: str, nodes: int, depth: int | None = None) -> Shape:
     Args:
         name: "chain:N" of independent tokens; "dynamic" or "best_first" of the likeliest ones, and with ":N" of
             N at most; "sequoia:A,B,…", the best static tree where the first, second, … child is accepted that
-            often, without replacement.
+            often, without replacement; "mixed", "dynamic" for greedy texts and such a tree for sampled ones.
         nodes: most that a step drafts.
         depth: most in a row, if the drafter has a limit.
 
@@ -46,10 +52,13 @@ def named_shape(name: str, nodes: int, depth: int | None = None) -> Shape:
     if kind == "sequoia" and numbers:
         tree = optimal_tree(numbers, nodes, depth)
         return Shape(tree if len(tree) else Tree.chain(1), "without_replacement")
-    if kind in ("dynamic", "best_first") and (whole or ":" not in name):
+    if kind in ("dynamic", "best_first", "mixed") and (whole or ":" not in name):
         nodes = min([nodes, *map(int, numbers)])
         if kind == "best_first":
             return Shape(BestFirst(nodes), "point")
         usual = Dynamic(nodes=nodes)
-        return Shape(usual if depth is None else Dynamic(min(usual.depth, depth), usual.width, nodes), "point")
+        grown = usual if depth is None else Dynamic(min(usual.depth, depth), usual.width, nodes)
+        if kind == "mixed":
+            return Shape(Mixed(optimal_tree(_USUAL, nodes, depth), grown), "without_replacement")
+        return Shape(grown, "point")
     raise SpecproofError(f"unknown shape {name!r}; choose one of: {', '.join(SHAPES)}")

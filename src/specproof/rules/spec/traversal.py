@@ -1,7 +1,8 @@
-"""Specifications of traversal verification (Weng et al. 2025), for both ways of drawing siblings."""
+"""Specifications of traversal verification (Weng et al. 2025), for each way of drawing siblings."""
 
 from specproof.rules.family import adopted
 from specproof.rules.spec.numbers import Number, Numbers, Row, SpecLaw, excess, normalised, ratio, without
+from specproof.rules.spec.walk import walk
 from specproof.tree import Tree
 
 
@@ -15,6 +16,13 @@ def traversal_without_replacement(
 ) -> SpecLaw:
     """Distinct children: each is weighed against what its elder siblings left of the drawn row."""
     return _bottom_up(number, target, drawn, (tree, tokens), replaced=False)
+
+
+def traversal_point(
+    number: Numbers, target: list[Row], drawn: list[Row], tree: Tree, tokens: list[int]
+) -> SpecLaw:
+    """Tokens that were not drawn: the target walk."""
+    return walk(number, target, drawn, tree, tokens)
 
 
 def _bottom_up(

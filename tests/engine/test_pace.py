@@ -209,3 +209,40 @@ def test_with_the_coupling_lengths_do_not_decide_the_text():
     full = Engine(HFBackend(model), NgramDrafter(shortest=1), adaptive=False).generate([[1, 2, 1]], params)[0]
     assert adaptive.tokens == full.tokens
     assert adaptive.stats.chosen != full.stats.chosen
+
+
+class Grove:
+    """Drafts trees, as far as a policy asks."""
+
+    drawn, chains = "without_replacement", False
+
+
+BUSH = Tree((-1, -1, -1, 0, 0, 1, 3))
+
+
+def paced(accepted, steps=60, lookups=False, seed=None):
+    """Which steps of a request drafted, whose trees are accepted as told and cost 0.35 forwards more."""
+    pace = Pace(Grove(), coupled=False)
+    request = Request(TokenSequence([1], 1, SamplingParams(seed=seed), 0), None)
+    drafted = []
+    for step in range(steps):
+        (choice,) = pace.choose([request], [15])
+        looked = lookups and step % 2 == 1
+        tree = (Tree.chain(15) if looked else BUSH) if choice.nodes else Tree()
+        taken = 0 if looked else accepted[step % len(accepted)]
+        outcome = (taken, taken + 1) if len(tree) else (0, 1)
+        seconds = (0.25, 1.1, 0.0) if len(tree) else (0.0, 1.0, 0.0)
+        pace.record([request], [choice], [tree], [outcome], seconds, False)
+        drafted.append(bool(choice.nodes))
+    return drafted
+
+
+@pytest.mark.parametrize("seed", [None, 7])
+def test_trees_that_pay_are_drafted_although_some_steps_gain_nothing(seed):
+    """0.75 of a node a step, for 0.35 forwards: four empty steps in a row are no reason to stop."""
+    assert sum(paced([0, 1, 0, 2, 0, 0, 0, 3], seed=seed)) >= 55
+    assert sum(paced([0], seed=seed)) <= 20
+
+
+def test_a_lookup_that_fails_does_not_count_against_the_trees():
+    assert sum(paced([1, 0, 1, 2], lookups=True)) >= 55

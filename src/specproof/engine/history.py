@@ -19,20 +19,20 @@ class Habits:
         first_wait, longest_wait: steps without speculation after it lost; each failed probe doubles them.
         probe_share: of all time, the most that is spent on probes.
         refresh: a plain step is taken after so many steps without one, to know what it costs.
-        column, node: nominal cost of one more column of a forward, and of one drafted token, in plain
-            forwards; for point drafts a token costs nothing.
+        column, node: nominal cost of one more column of a forward, and of one drafted token or one level of a
+            tree, in plain forwards; for point drafts a token costs nothing.
     """
 
     prior: float = 0.7
-    weight: float = 2.0
-    memory: float = 0.9
+    weight: float = 4.0
+    memory: float = 0.95
     margin: float = 1.02
     first_wait: int = 4
     longest_wait: int = 64
     probe_share: float = 0.003
     refresh: int = 256
-    column: float = 0.05
-    node: float = 0.1
+    column: float = 0.02
+    node: float = 0.06
 
 
 @dataclass

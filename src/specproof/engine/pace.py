@@ -119,7 +119,8 @@ class Pace:
         ):
             reason = NO_DRAFT if choice.nodes and not len(tree) else choice.reason
             records.append(StepRecord(tree.depths, accepted, kept, choice.nodes, reason, tuple(seconds), price))
-            if len(tree) and kept:
+            # Among trees a chain is what was looked up: it says nothing of the trees.
+            if len(tree) and kept and (self.chains or not tree.is_chain):
                 # Of a step that was cut, only what could still be used.
                 depth = tree.depths[-1] if kept > accepted else min(tree.depths[-1], kept)
                 probed |= request.history.probing and not self._alone(request)
@@ -194,9 +195,11 @@ class Pace:
         return (self.habits.prior + self._all.overall(self.habits.prior, self.habits.weight)) / 2
 
     def _nominal(self, history: History) -> CostOf:
-        """Costs that depend on nothing that was measured, in plain forwards."""
-        largest = self._largest(history)
-        return lambda nodes: 1 + min(nodes, largest) * (self.habits.column + self._node)
+        """Costs that depend on nothing that was measured, in plain forwards. A tree is drafted level by level."""
+        largest, levels = self._largest(history), len(history.tried) or 1
+        if self.chains:
+            return lambda nodes: 1 + nodes * (self.habits.column + self._node)
+        return lambda nodes: 1 + min(nodes, largest) * self.habits.column + (levels * self._node if nodes else 0)
 
     def _cost(self, rows: int, forced: int = 0) -> CostOf:
         """Seconds of a step that is at least `forced` nodes wide; nominal while nothing was measured."""

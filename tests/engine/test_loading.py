@@ -85,7 +85,7 @@ def test_an_eagle3_head_from_a_folder_drafts(model_folder, head_folder):
     assert result.rule == "block"
 
 
-@pytest.mark.parametrize("shape", [None, "chain:2", "best_first", "sequoia:0.5,0.3", "sequoia"])
+@pytest.mark.parametrize("shape", [None, "chain:2", "best_first", "sequoia:0.5,0.3", "sequoia", "mixed:6"])
 @pytest.mark.parametrize("drafter", ["medusa", "dflash"])
 def test_medusa_and_dflash_heads_from_a_folder_draft(drafter, shape, model_folder, medusa_folder, dflash_folder):
     folder = medusa_folder if drafter == "medusa" else dflash_folder
@@ -97,6 +97,15 @@ def test_medusa_and_dflash_heads_from_a_folder_draft(drafter, shape, model_folde
     assert max(result.stats.drafted_at) <= 3
     kinds = {None: "block", "chain:2": "block", "best_first": "walk"}
     assert result.rule == kinds.get(shape, "traversal")
+
+
+def test_a_mixed_shape_asks_for_a_rule_that_takes_both_of_its_trees(model_folder):
+    options = {"drafter": "early_exit", "shape": "mixed:5", "dtype": "float64"}
+    assert load_engine(model_folder, rule="walk", **options).rule_name == "walk"
+    with pytest.raises(
+        SpecproofError, match="rule 'siblings' does not take point trees; rules that do: walk, trav"
+    ):
+        load_engine(model_folder, rule="siblings", **options)
 
 
 def test_heads_that_do_not_come_with_the_package_are_asked_for(model_folder, head_folder):
@@ -120,7 +129,7 @@ def test_a_head_that_comes_with_the_package_is_the_default(model_folder, head_fo
     assert isinstance(engine.drafter, HybridDrafter)
     assert isinstance(engine.drafter.other, Eagle3Drafter)
     result = engine.generate([[1, 2, 3]], SamplingParams(max_tokens=4, ignore_eos=True))[0]
-    assert (result.warnings, result.rule, engine.shape) == ((), "walk", "dynamic:7")
+    assert (result.warnings, result.rule, engine.shape) == ((), "traversal", "mixed:12")
     chains = load_engine(model_folder, dtype="float64", rule="block")
     assert (chains.drafter.other.chains, chains.shape) == (True, None)
 

@@ -149,3 +149,26 @@ def test_padding_alone_gives_plain_decoding(name):
     law = RULES[name](rows, Draft((Tree(), Tree()), torch.zeros(2, 2, dtype=torch.long), rows, "iid"))
     assert law.stop.tolist() == [[1, 0, 0]] * 2
     assert torch.equal(law.next(torch.tensor([0, 0])), rows[:, 0])
+
+
+@pytest.mark.parametrize("drawn", ["iid", "without_replacement"])
+def test_traversal_judges_over_the_tokens_that_can_be_drafted(drawn):
+    """Tokens that nobody draws, in one sum or one by one: the same law."""
+    trees = (Tree((-1, -1, 0, 0, 1)), Tree((-1, 0, 1)))
+    generator = torch.Generator().manual_seed(0)
+    target = torch.rand(2, 6, 40, generator=generator, dtype=torch.float64).softmax(-1)
+    rows = torch.zeros_like(target)
+    rows[..., 3:22:2] = torch.rand(2, 6, 10, generator=generator, dtype=torch.float64).softmax(-1)
+    tokens = rows[:, 0].topk(5).indices
+    wide = torch.where(rows > 0, rows, 1e-300)  # every token can be drafted, by a hair
+    law, expected = (RULES["traversal"](target, Draft(trees, tokens, each, drawn)) for each in (rows, wide))
+    assert torch.allclose(law.stop, expected.stop, rtol=0, atol=1e-14)
+    for at in range(4):
+        places = torch.tensor([at, at])
+        assert torch.allclose(law.next(places), expected.next(places), rtol=0, atol=1e-14)
+
+
+def test_traversal_takes_points_as_the_walk_does():
+    target = torch.rand(1, 4, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64).softmax(-1)
+    draft = Draft((Tree((-1, -1, 0)),), torch.tensor([[1, 2, 3]]), None, "point")
+    assert torch.equal(RULES["traversal"](target, draft).stop, RULES["walk"](target, draft).stop)

@@ -11,6 +11,7 @@ from jinja2 import TemplateError
 
 from specproof.backends.hf import HFBackend
 from specproof.drafters import HEADED, NODES, choose_drafter, usual_shape
+from specproof.drafters.shapes.expand import Mixed
 from specproof.drafters.shapes.named import Shape, named_shape
 from specproof.engine.default_model import default_model
 from specproof.engine.engine import Engine
@@ -18,6 +19,7 @@ from specproof.engine.heads import default_drafter, load_trained_head
 from specproof.engine.shape import measured_shape
 from specproof.engine.vocabulary import VOCABULARIES, in_target_tokens
 from specproof.errors import SpecproofError, unknown
+from specproof.rules import find_rule
 from specproof.types import Backend, Drafter
 
 DTYPES = {
@@ -85,6 +87,8 @@ def load_engine(
     if shape == "sequoia":
         shape = measured_shape(target, make, tokenizer, depth)
     drawn = None if shape is None else named_shape(shape, options.get("budget", NODES), depth)
+    if drawn is not None and isinstance(drawn.tree, Mixed) and rule != "auto":
+        find_rule(rule).check("point", chain=False)  # what a greedy text is drafted
     engine = Engine(target, make(drawn), rule, tokenizer=tokenizer, eos=end_tokens(loaded, tokenizer), **options)
     engine.shape = shape
     return engine

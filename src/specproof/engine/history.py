@@ -29,7 +29,7 @@ class Habits:
     margin: float = 1.02
     first_wait: int = 4
     longest_wait: int = 64
-    probe_share: float = 0.003
+    probe_share: float = 0.0025
     refresh: int = 256
     column: float = 0.02
     node: float = 0.06

@@ -86,12 +86,18 @@ def load_engine(
     depth = None if head is None else head.positions
     if shape == "sequoia":
         shape = measured_shape(target, make, tokenizer, depth)
-    drawn = None if shape is None else named_shape(shape, options.get("budget", NODES), depth)
-    if drawn is not None and isinstance(drawn.tree, Mixed) and rule != "auto":
-        find_rule(rule).check("point", chain=False)  # what a greedy text is drafted
+    drawn = None if shape is None else _shape(shape, options.get("budget", NODES), depth, rule)
     engine = Engine(target, make(drawn), rule, tokenizer=tokenizer, eos=end_tokens(loaded, tokenizer), **options)
     engine.shape = shape
     return engine
+
+
+def _shape(name: str, nodes: int, depth: int | None, rule: str) -> Shape:
+    """See `named_shape`; the rule must take points too where greedy texts get them."""
+    shape = named_shape(name, nodes, depth)
+    if isinstance(shape.tree, Mixed) and rule != "auto":
+        find_rule(rule).check("point", chain=False)
+    return shape
 
 
 def load_model(name: str, dtype: str = "float32", device: str = "cpu") -> Any:

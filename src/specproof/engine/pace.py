@@ -129,7 +129,7 @@ class Pace:
                     history.largest = max(history.largest, len(tree))
                     history.probing = False
         if probed:
-            self._gate = self._rarely(rows, widest)
+            self._gate = self._rarely(rows, widest, prices)
         return records
 
     def _alone(self, request: Request) -> bool:
@@ -181,10 +181,10 @@ class Pace:
 
     def _tokens(self, history: History, most: int, prior: float | None) -> list[float]:
         """Expected tokens by drafted nodes; of trees only the largest is considered."""
-        prior = self.habits.prior if prior is None else prior
+        alone, prior = prior is None, self.habits.prior if prior is None else prior
         if self.chains:
             return history.expected(most, prior, self.habits.weight)
-        depth = len(history.tried) or 1
+        depth = len((history if alone else self._all).tried) or 1
         return [1.0] * most + history.expected(depth, prior, self.habits.weight)[-1:]
 
     def _lengths(self, most: int) -> Sequence[int]:
@@ -234,10 +234,11 @@ class Pace:
         known = self.forward.known(rows, 1) is not None
         return self._since.get(bucket(rows), 0) >= (self.habits.refresh if known else _SOON)
 
-    def _rarely(self, rows: int, widest: int) -> int:
-        """Steps to wait after a probe so wide, for probes to take no more than their share."""
+    def _rarely(self, rows: int, widest: int, prices: Sequence[Price | None]) -> int:
+        """Steps to wait after a probe so wide, for probes to lose no more than their share."""
         cost = self._cost(rows)
-        return int((cost(widest) / cost(0) - 1) / self.habits.probe_share)
+        tokens = [price.tokens for price in prices if price is not None] or [1.0]
+        return max(0, int((cost(widest) / cost(0) - sum(tokens) / len(tokens)) / self.habits.probe_share))
 
     def _prices(self, requests: Sequence[Request], trees: Sequence[Tree]) -> list[Price | None]:
         """What was to be expected of this step, from what was known before it."""

@@ -19,8 +19,9 @@ SHAPES = (
 # How often a head's first, second, … child of a node is accepted without replacement: measured with the one for
 # the default model (docs/log.md). Other heads have other numbers, but trees of much the same shape.
 _USUAL = (0.38, 0.10, 0.05, 0.03)
-# Levels of such a tree in "mixed": with 12 nodes a fourth gains 0.4 % more tokens and costs another draft forward.
-_LEVELS = 3
+# Levels of such a tree in "mixed", and its share of the nodes: with 10 a fourth level gains 0.1 % more tokens and
+# costs another draft forward, and every drawn node is paid for once more in verification.
+_LEVELS, _SHARE = 3, 2 / 3
 
 
 class Shape(NamedTuple):
@@ -36,7 +37,7 @@ def named_shape(name: str, nodes: int, depth: int | None = None) -> Shape:
     Args:
         name: "chain:N" of independent tokens; "dynamic" or "best_first" of the likeliest ones, and with ":N" of
             N at most; "sequoia:A,B,…", the best static tree where the first, second, … child is accepted that
-            often, without replacement; "mixed", "dynamic" for greedy texts and such a tree for sampled ones.
+            often, without replacement; "mixed", "dynamic" for greedy texts and a smaller such tree for others.
         nodes: most that a step drafts.
         depth: most in a row, if the drafter has a limit.
 
@@ -61,7 +62,7 @@ def named_shape(name: str, nodes: int, depth: int | None = None) -> Shape:
         usual = Dynamic(nodes=nodes)
         grown = usual if depth is None else Dynamic(min(usual.depth, depth), usual.width, nodes)
         if kind == "mixed":
-            fixed = optimal_tree(_USUAL, nodes, min(_LEVELS, grown.depth))
+            fixed = optimal_tree(_USUAL, max(1, int(_SHARE * nodes)), min(_LEVELS, grown.depth))
             return Shape(Mixed(fixed, grown), "without_replacement")
         return Shape(grown, "point")
     raise SpecproofError(f"unknown shape {name!r}; choose one of: {', '.join(SHAPES)}")

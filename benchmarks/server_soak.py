@@ -14,12 +14,8 @@ import os
 import random
 import resource
 import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from multiprocessing import get_context
-from multiprocessing.connection import Connection
 from time import monotonic, sleep
 
 import httpx
@@ -27,7 +23,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from server import start
+from server import Server, serving
 from specproof.backends.hf import HFBackend
 from specproof.drafters.ngram import NgramDrafter
 from specproof.engine.engine import Engine
@@ -52,43 +48,15 @@ def tiny_engine() -> Engine:
 
 def make_engine(model: str) -> Engine:
     """The tiny engine, or one of a model by name."""
+    torch.set_num_threads(1)
     return tiny_engine() if model == "tiny" else load_engine(model, rule="coupling")
 
 
-def serve(model: str, pipe: Connection) -> None:
-    """The server's process: tells its address, waits for a word, stops, and tells what is left."""
-    torch.set_num_threads(1)
-    engine = make_engine(model)
-    with ExitStack() as stack:
-        pipe.send(start(engine, stack))
-        pipe.recv()
+def farewell(engine: Engine) -> dict[str, int]:
+    """What is left of all requests in the server's process after its end."""
     gc.collect()
     requests = sum(type(thing) is Request for thing in gc.get_objects())
-    pipe.send({"rows": len(engine.target.store.rows), "requests": requests})  # type: ignore[attr-defined]
-
-
-@dataclass
-class Server:
-    """A server in a process of its own."""
-
-    address: str
-    process: int
-    left: dict[str, int] = field(default_factory=dict)  # once it has stopped
-
-
-@contextmanager
-def serving(model: str) -> Iterator[Server]:
-    """A server for as long as the block lasts."""
-    ours, theirs = get_context("spawn").Pipe()
-    process = get_context("spawn").Process(target=serve, args=(model, theirs), daemon=True)
-    process.start()
-    theirs.close()
-    assert process.pid is not None
-    server = Server(ours.recv(), process.pid)
-    yield server
-    ours.send("stop")
-    server.left = ours.recv()
-    process.join()
+    return {"rows": len(engine.target.store.rows), "requests": requests}  # type: ignore[attr-defined]
 
 
 def body_of(number: int) -> dict[str, object]:
@@ -184,10 +152,12 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=16)
     parser.add_argument("--model", default="tiny")
     args = parser.parse_args()
-    torch.set_num_threads(1)
     reference = make_engine(args.model)
     # One client for all: each of its own would load the certificates anew, for nothing.
-    with serving(args.model) as server, httpx.Client(base_url=server.address, timeout=120) as client:
+    with (
+        serving(make_engine, args.model, farewell) as server,
+        httpx.Client(base_url=server.address, timeout=120) as client,
+    ):
         tally = soak(client, server, reference, args.clients, 60 * args.minutes)
         late = stuck(client)
     first, last = thirds(tally.server)

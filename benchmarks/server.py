@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 
 import httpx
 import torch
-import uvicorn
 from transformers.utils import logging
 
 import specproof
@@ -30,6 +29,7 @@ from specproof.audit.prompts import PROMPTS
 from specproof.engine.engine import Engine
 from specproof.engine.loading import load_engine
 from specproof.server.app import Settings, create_app
+from specproof.server.listen import Listener
 
 WAYS = {"off": False, "on": True}
 
@@ -76,7 +76,7 @@ def _serve(
 ) -> None:
     """The server's process: tells its address, waits for a word, stops, and says farewell."""
     engine = make(of)
-    server = uvicorn.Server(uvicorn.Config(create_app(engine, Settings("bench")), port=0, log_level="error"))
+    server = Listener(create_app(engine, Settings("bench")))
     thread = Thread(target=server.run)
     thread.start()
     while not server.started:

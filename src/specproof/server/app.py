@@ -63,7 +63,7 @@ def create_app(engine: Engine, settings: Settings) -> FastAPI:
 
     # FastAPI's own pages of the schema would fetch scripts from elsewhere; the schema itself stays.
     app = FastAPI(title="specproof", version=specproof_version(), lifespan=lifespan, docs_url=None, redoc_url=None)
-    app.state.loop, app.state.metrics = loop, Metrics(loop)
+    app.state.loop, app.state.metrics, app.state.settings = loop, Metrics(loop), settings
     _add_routes(app, loop, settings)
     add_watch(app, loop, settings)
     add_lab(app)

@@ -269,12 +269,11 @@ def test_going_down_ends_texts_when_patience_does(make_engine, patience, pause, 
 
 def test_a_caller_who_takes_nothing_does_not_keep_the_server(make_engine, monkeypatch):
     monkeypatch.setattr(listen, "_GRACE", 0)
-    with ExitStack() as stack:
-        with serving(make_engine(), patience=0.0) as base:
-            caller = stack.enter_context(socket.create_connection(base.removeprefix("http://").split(":")))
-            # The head promises a body that never comes.
-            caller.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n")
-            time.sleep(0.2)
+    with ExitStack() as stack, serving(make_engine(), patience=0.0) as base:
+        caller = stack.enter_context(socket.create_connection(base.removeprefix("http://").split(":")))
+        # The head promises a body that never comes.
+        caller.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n")
+        time.sleep(0.2)
 
 
 def test_more_completions_than_may_ever_wait_are_not_told_to_come_back(make_engine):

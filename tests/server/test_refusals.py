@@ -29,7 +29,9 @@ CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "a"}]}
 @pytest.mark.parametrize(
     ("path", "body", "message"),
     [
-        ("completions", PLAIN | {"temprature": 1}, "temprature: Extra inputs"),
+        ("completions", PLAIN | {"temprature": 1}, "unknown field: temprature (did you mean temperature?)"),
+        ("completions", PLAIN | {"foo": 1, "n": "x", "bar": None}, "unknown fields: "),
+        ("completions", PLAIN | {"speculation": {"budgett": 1}}, "speculation.budgett (did you mean budget?)"),
         ("completions", PLAIN | {"temperature": -1}, "temperature=-1.0 is not allowed"),
         ("completions", PLAIN | {"top_p": 2}, "top_p=2.0"),
         ("completions", PLAIN | {"n": 0}, "n: "),
@@ -58,6 +60,13 @@ def test_what_cannot_be_honoured_is_refused_by_name(limited, path, body, message
     answer = limited.post(f"/v1/{path}", json=body)
     assert answer.status_code == 400
     assert message in answer.json()["error"]["message"]
+
+
+def test_all_unknown_fields_are_named(limited):
+    error = limited.post("/v1/completions", json=PLAIN | {"foo": 1, "n": "x", "bar": None}).json()["error"]
+    assert "foo" in error["message"]
+    assert "bar" in error["message"]
+    assert error["param"] in ("foo", "bar")
 
 
 @pytest.fixture(scope="module")

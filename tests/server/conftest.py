@@ -7,12 +7,12 @@ from contextlib import contextmanager
 import httpx
 import openai
 import pytest
-import uvicorn
 
 from specproof.backends.hf import HFBackend
 from specproof.drafters.ngram import NgramDrafter
 from specproof.engine.engine import Engine
 from specproof.server.app import Settings, create_app
+from specproof.server.listen import Listener
 from specproof.testing.tiny import tiny_model
 
 TEMPLATE = "{% for m in messages %}{{ m.content }} {% endfor %}"
@@ -22,7 +22,7 @@ TEMPLATE = "{% for m in messages %}{{ m.content }} {% endfor %}"
 def serving(engine, **settings):
     """The base address of a server, for as long as the block lasts."""
     app = create_app(engine, Settings("tiny", **{"patience": 5.0} | settings))
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
+    server = Listener(app)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     deadline = time.monotonic() + 30

@@ -97,7 +97,7 @@ def test_trees_come_with_both_probabilities(make_engine):
         ({"max_tokens": 0}, "max_tokens: "),
         ({"temperature": -1}, "temperature=-1.0"),
         ({"prompt": ""}, "the prompt is empty"),
-        ({"wath": 1}, "wath: Extra inputs"),
+        ({"wath": 1}, "unknown field: wath"),
         ({"speculation": {"drafter": "magic"}}, "speculation.drafter='magic'"),
     ],
 )

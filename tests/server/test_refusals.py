@@ -1,9 +1,11 @@
 """What a server must survive and refuse: fields, bodies, keys, crowds, callers who leave, faults of its own."""
 
 import json
+import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import httpx
 import pytest
@@ -14,6 +16,7 @@ from openai.types import completion_create_params
 from openai.types.chat import completion_create_params as chat_create_params
 
 from specproof.drafters.ngram import NgramDrafter
+from specproof.server import listen
 from specproof.server.schema import REFUSED, ChatRequest, CompletionRequest
 from specproof.types import SamplingParams
 
@@ -26,7 +29,9 @@ CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "a"}]}
 @pytest.mark.parametrize(
     ("path", "body", "message"),
     [
-        ("completions", PLAIN | {"temprature": 1}, "temprature: Extra inputs"),
+        ("completions", PLAIN | {"temprature": 1}, "unknown field: temprature (did you mean temperature?)"),
+        ("completions", PLAIN | {"foo": 1, "n": "x", "bar": None}, "unknown fields: "),
+        ("completions", PLAIN | {"speculation": {"budgett": 1}}, "speculation.budgett (did you mean budget?)"),
         ("completions", PLAIN | {"temperature": -1}, "temperature=-1.0 is not allowed"),
         ("completions", PLAIN | {"top_p": 2}, "top_p=2.0"),
         ("completions", PLAIN | {"n": 0}, "n: "),
@@ -55,6 +60,13 @@ def test_what_cannot_be_honoured_is_refused_by_name(limited, path, body, message
     answer = limited.post(f"/v1/{path}", json=body)
     assert answer.status_code == 400
     assert message in answer.json()["error"]["message"]
+
+
+def test_all_unknown_fields_are_named(limited):
+    error = limited.post("/v1/completions", json=PLAIN | {"foo": 1, "n": "x", "bar": None}).json()["error"]
+    assert "foo" in error["message"]
+    assert "bar" in error["message"]
+    assert error["param"] in ("foo", "bar")
 
 
 @pytest.fixture(scope="module")
@@ -125,8 +137,12 @@ def test_a_key_is_asked_for(make_engine):
 class Slow(NgramDrafter):
     """Waits before every draft, so that requests are under way when something happens."""
 
+    def __init__(self, seconds=0.02):
+        super().__init__()
+        self.seconds = seconds
+
     def draft(self, batch, budget, noise):
-        time.sleep(0.02)
+        time.sleep(self.seconds)
         return super().draft(batch, budget, noise)
 
 
@@ -235,14 +251,42 @@ def test_an_engine_that_fails_leaves_nobody_waiting(make_engine, monkeypatch):
         assert httpx.get(f"{base}/health").status_code == 503
 
 
-@pytest.mark.parametrize("patience", [20.0, 0.0])
-def test_going_down_ends_streams_cleanly(make_engine, patience):
-    body = PLAIN | {"max_tokens": 50, "ignore_eos": True, "stream": True}
+@pytest.mark.parametrize(
+    ("patience", "pause", "end"),
+    [(60.0, 0.02, '"finish_reason": "length"'), (0.0, 0.4, "the server is shutting down")],
+    ids=["patient", "impatient"],
+)
+@pytest.mark.parametrize("stream", [True, False])
+def test_going_down_ends_texts_when_patience_does(make_engine, patience, pause, end, stream):
+    body = PLAIN | {"max_tokens": 50, "ignore_eos": True, "stream": stream, "speculation": {"budget": 0}}
+    engine = make_engine(Slow(pause))
     with ThreadPoolExecutor(1) as pool:
-        with serving(make_engine(Slow()), patience=patience) as base:
+        with serving(engine, patience=patience) as base:
             answer = pool.submit(httpx.post, f"{base}/v1/completions", json=body, timeout=60)
-            time.sleep(0.2)
-        lines = [line for line in answer.result().text.splitlines() if line]
-    assert lines[-1] == "data: [DONE]"
-    text = "".join(lines)
-    assert ('"finish_reason": "length"' in text) != ("the server is shutting down" in text)
+            deadline = time.monotonic() + 30
+            while not engine.stats.tokens:
+                assert time.monotonic() < deadline, "it does not begin"
+                time.sleep(0.01)
+        text = answer.result().text
+    if stream:
+        assert text.endswith("data: [DONE]\n\n")
+    assert end in text.replace('":"', '": "')
+    assert answer.result().status_code == (503 if patience == 0 and not stream else 200)
+    assert (engine.stats.tokens < 50) == (patience == 0)
+    assert engine.target.store.rows == []
+
+
+def test_a_caller_who_takes_nothing_does_not_keep_the_server(make_engine, monkeypatch):
+    monkeypatch.setattr(listen, "_GRACE", 0)
+    with ExitStack() as stack, serving(make_engine(), patience=0.0) as base:
+        caller = stack.enter_context(socket.create_connection(base.removeprefix("http://").split(":")))
+        # The head promises a body that never comes.
+        caller.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n")
+        time.sleep(0.2)
+
+
+def test_more_completions_than_may_ever_wait_are_not_told_to_come_back(make_engine):
+    with serving(make_engine(), most_waiting=2) as base:
+        answer = httpx.post(f"{base}/v1/completions", json=PLAIN | {"n": 3})
+    assert answer.status_code == 400
+    assert "3 completions" in answer.json()["error"]["message"]

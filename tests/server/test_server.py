@@ -158,6 +158,19 @@ def test_events_are_well_formed_and_end_with_done(http):
     assert all(json.loads(line.removeprefix("data: ")) for line in lines[:-1])
 
 
+@pytest.mark.parametrize("n", [1, 3])
+@pytest.mark.parametrize("usage", [False, True])
+def test_only_usage_has_a_chunk_without_choices(http, n, usage):
+    body = {"model": "tiny", "prompt": PROMPT, "stream": True, "max_tokens": 4, "n": n}
+    body |= {"stream_options": {"include_usage": True}} if usage else {}
+    events = http.post("/v1/completions", json=body).text.split("\n\n")
+    chunks = [json.loads(event.removeprefix("data: ")) for event in events[:-2]]
+    assert [chunk for chunk in chunks if not chunk["choices"]] == (chunks[-1:] if usage else [])
+    assert "usage" in chunks[-1] if usage else "usage" not in chunks[-1]
+    assert len(chunks[-1]["specproof"]["choices"]) == n
+    assert sum("specproof" in chunk for chunk in chunks) == 1 + usage
+
+
 @pytest.mark.parametrize("path", ["/docs", "/redoc", "/docs/oauth2-redirect"])
 def test_no_page_of_the_framework_is_served(http, path):
     # They load scripts from elsewhere.

@@ -65,9 +65,9 @@ def run(args: argparse.Namespace) -> int:
     if args.replicas is not None:
         raise SpecproofError("--replicas needs Ray: add --ray, or leave it out")
     app = _builder(args, os.environ.get(_KEY) or None)()
-    import uvicorn
+    from specproof.server.listen import Listener
 
-    server = uvicorn.Server(uvicorn.Config(app, host=args.host, port=args.port, log_level="info"))
+    server = Listener(app, args.host, args.port, "info")
     try:
         server.run()
     except SystemExit as stopped:  # the port is taken, or not ours to open

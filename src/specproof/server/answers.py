@@ -66,13 +66,16 @@ class Answer:
         choice = {"index": number, "text": text, "finish_reason": result.finish_reason}
         return self._chunk([choice | {"logprobs": logprobs}])
 
-    def last(self, results: Sequence[Result]) -> Json:
-        """The final chunk: what was used, and the usage if asked for."""
-        chunk = self._chunk([]) | {"specproof": self._about(results)}
+    def end(self, chunk: Json, results: Sequence[Result]) -> list[Json]:
+        """The chunk that ends the last choice, with what was used; then one without choices, if usage was asked.
+
+        OpenAI sends a chunk without choices in that case only, and callers rely on it.
+        """
+        chunk |= {"specproof": self._about(results)}
         options = self.body.stream_options
-        if options is not None and options.include_usage:
-            chunk["usage"] = usage(results)
-        return chunk
+        if options is None or not options.include_usage:
+            return [chunk]
+        return [chunk, self._chunk([]) | {"specproof": chunk["specproof"], "usage": usage(results)}]
 
     def _choice(self, number: int, result: Result) -> Json:
         choice: Json = {"index": number, "finish_reason": result.finish_reason}

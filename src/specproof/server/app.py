@@ -22,7 +22,7 @@ from specproof.server.inbox import Inbox, event
 from specproof.server.lab import add_lab
 from specproof.server.loop import Busy, Closing, Failed, Loop
 from specproof.server.metrics import Metrics
-from specproof.server.schema import ChatRequest, CompletionRequest
+from specproof.server.schema import ChatRequest, CompletionRequest, misfit
 from specproof.server.site import add_site
 from specproof.server.translate import requests_of
 from specproof.server.watch import add_watch
@@ -63,7 +63,7 @@ def create_app(engine: Engine, settings: Settings) -> FastAPI:
 
     # FastAPI's own pages of the schema would fetch scripts from elsewhere; the schema itself stays.
     app = FastAPI(title="specproof", version=specproof_version(), lifespan=lifespan, docs_url=None, redoc_url=None)
-    app.state.loop, app.state.metrics = loop, Metrics(loop)
+    app.state.loop, app.state.metrics, app.state.settings = loop, Metrics(loop), settings
     _add_routes(app, loop, settings)
     add_watch(app, loop, settings)
     add_lab(app)
@@ -87,7 +87,7 @@ def _add_routes(app: FastAPI, loop: Loop, settings: Settings) -> None:
     @app.get("/health")
     def health() -> Response:
         if loop.failure is not None:
-            return failure(503, "the engine has failed", "server_error")
+            return failure(503, "the engine has failed", kind="server_error")
         return JSONResponse({"status": "ok"})
 
     @app.get("/metrics")
@@ -147,8 +147,8 @@ async def _stream(answer: Answer, inbox: Inbox, loop: Loop) -> AsyncIterator[str
             yield event(chunk)
         async for number, result in inbox.results():
             if (new := answer.chunk(number, result)) is not None:
-                yield event(new)
-        yield event(answer.last(inbox.ordered()))
+                for chunk in answer.end(new, inbox.ordered()) if inbox.complete else [new]:
+                    yield event(chunk)
     except SpecproofError as error:
         # The status has been sent, so the error is an event.
         yield event({"error": {"message": str(error), "type": "server_error", "param": None, "code": 500}})
@@ -160,10 +160,7 @@ async def _stream(answer: Answer, inbox: Inbox, loop: Loop) -> AsyncIterator[str
 def _add_failures(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def malformed(_: Request, error: RequestValidationError) -> Response:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"][1:]) or "body"
-        message = str(first["msg"]).removeprefix("Value error, ")
-        return failure(400, f"{place}: {message}")
+        return failure(400, *misfit(error.errors()))
 
     @app.exception_handler(HTTPException)
     async def refused(_: Request, error: HTTPException) -> Response:
@@ -171,15 +168,15 @@ def _add_failures(app: FastAPI) -> None:
 
     @app.exception_handler(Busy)
     async def busy(_: Request, error: Busy) -> Response:
-        return failure(429, f"{error}; come back later", "rate_limit_error", Retry_After="1")
+        return failure(429, f"{error}; come back later", kind="rate_limit_error", Retry_After="1")
 
     @app.exception_handler(Closing)
     async def closing(_: Request, error: Closing) -> Response:
-        return failure(503, str(error), "server_error", Retry_After="10")
+        return failure(503, str(error), kind="server_error", Retry_After="10")
 
     @app.exception_handler(Failed)
     async def failed(_: Request, error: Failed) -> Response:
-        return failure(500, str(error), "server_error")
+        return failure(500, str(error), kind="server_error")
 
     @app.exception_handler(SpecproofError)
     async def unfit(_: Request, error: SpecproofError) -> Response:

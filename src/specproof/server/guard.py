@@ -9,9 +9,11 @@ from typing import Any
 from starlette.responses import JSONResponse
 
 
-def failure(status: int, message: str, kind: str = "invalid_request_error", **headers: str) -> JSONResponse:
-    """An error in OpenAI's form."""
-    content = {"error": {"message": message, "type": kind, "param": None, "code": status}}
+def failure(
+    status: int, message: str, param: str | None = None, kind: str = "invalid_request_error", **headers: str
+) -> JSONResponse:
+    """An error in OpenAI's form; `param` is the field that is wrong."""
+    content = {"error": {"message": message, "type": kind, "param": param, "code": status}}
     return JSONResponse(content, status, {name.replace("_", "-"): value for name, value in headers.items()})
 
 

@@ -22,6 +22,7 @@ class Inbox:
         self._number = {id(request): number for number, request in enumerate(requests)}
         self._loop = asyncio.get_running_loop()
         self._queue: asyncio.Queue[tuple[int, Result | None]] = asyncio.Queue()
+        self._left = set(range(len(requests)))
         self.latest: dict[int, Result] = {}
 
     def receive(self, request: Request, result: Result | None) -> None:
@@ -39,8 +40,7 @@ class Inbox:
             Failed: the engine failed, or a request ended with an error.
             Closing: the server is going down.
         """
-        left = set(range(len(self.requests)))
-        while left:
+        while self._left:
             number, result = await self._queue.get()
             if result is None:
                 raise Failed("the engine has failed; see the server's log")
@@ -50,8 +50,13 @@ class Inbox:
                 raise Closing("the server is shutting down")
             self.latest[number] = result
             if result.finish_reason is not None:
-                left.discard(number)
+                self._left.discard(number)
             yield number, result
+
+    @property
+    def complete(self) -> bool:
+        """Whether the last result of every request was given out."""
+        return not self._left
 
     def ordered(self) -> list[Result]:
         """The last result of each request."""

@@ -55,6 +55,7 @@ class Loop:
     _wake: threading.Condition = field(default_factory=threading.Condition)
     _count: int = 0  # requests that were submitted and are not done
     _closing: bool = False
+    _cancelling: bool = False  # patience is over
     _thread: threading.Thread | None = None
     failure: BaseException | None = None
 
@@ -69,7 +70,13 @@ class Loop:
         Raises:
             Busy: there are too many already.
             Closing: the loop is being stopped, or the engine failed.
+            SpecproofError: they are more than ever may wait or run.
         """
+        if len(requests) > self.most_waiting:
+            raise SpecproofError(
+                f"{len(requests)} completions in one request, and {self.most_waiting} is the most that may wait "
+                "or run here; ask for fewer at once"
+            )
         with self._wake:
             if self._closing or self.failure is not None:
                 raise Closing("the server is shutting down" if self.failure is None else "the engine has failed")
@@ -96,9 +103,8 @@ class Loop:
             self._closing = True
             self._wake.notify()
             self._wake.wait_for(lambda: self._count == 0, timeout=patience)
-            self._orders.append(_Order([]))
-        if self._count:
-            self.cancel([request for request, _ in list(self._live.values())])
+            self._cancelling = True
+            self._wake.notify()
         if self._thread is not None:
             self._thread.join(timeout=max(1.0, patience))
 
@@ -126,8 +132,10 @@ class Loop:
                     self._live[id(request)] = (request, order.receiver)
                     self._add(request)
                 elif id(request) in self._live:
-                    self.engine.cancel(request)
-                    self._report([request])
+                    self._cancel(request)
+        if self._cancelling:
+            for request, _ in list(self._live.values()):
+                self._cancel(request)
         return True
 
     def _add(self, request: Request) -> None:
@@ -136,6 +144,10 @@ class Loop:
         except SpecproofError as error:  # it can never be admitted
             request.end("error", str(error))
             self._report([request])
+
+    def _cancel(self, request: Request) -> None:
+        self.engine.cancel(request)
+        self._report([request])
 
     def _report(self, requests: Sequence[Request]) -> None:
         for request in requests:

@@ -6,6 +6,8 @@ fields that are known and cannot be honoured, with the values that ask for nothi
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -181,3 +183,23 @@ class ChatRequest(Common):
         if self.top_logprobs is not None and not self.logprobs:
             raise ValueError("top_logprobs goes with logprobs: true")
         return self
+
+
+def misfit(errors: Sequence[Mapping[str, Any]]) -> tuple[str, str | None]:
+    """What a body has wrong, in one line, and the field where that is; every unknown field is named.
+
+    Args:
+        errors: pydantic's.
+    """
+    places = [".".join(map(str, error["loc"][1:])) for error in errors]
+    strange = [place for place, error in zip(places, errors, strict=True) if error["type"] == "extra_forbidden"]
+    if strange:
+        return f"unknown {'fields' if strange[1:] else 'field'}: {', '.join(map(_meant, strange))}", strange[0]
+    message = str(errors[0]["msg"]).removeprefix("Value error, ")
+    return (f"{places[0]}: {message}", places[0]) if places[0] else (message, None)
+
+
+def _meant(name: str) -> str:
+    known = {*CompletionRequest.model_fields, *ChatRequest.model_fields, *Speculation.model_fields}
+    close = get_close_matches(name.rpartition(".")[2], known, 1)
+    return f"{name} (did you mean {close[0]}?)" if close else name

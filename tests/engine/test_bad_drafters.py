@@ -78,7 +78,7 @@ FAULTS = {
     "tokens of another batch": (lambda draft, place: replace(draft, tokens=draft.tokens[:0]), "tokens"),
     "tokens that are no numbers": (lambda d, place: replace(d, tokens=d.tokens.double()), "tokens"),
     "drafts for others": (lambda draft, place: replace(draft, trees=draft.trees * 2), "at most"),
-    "drawn otherwise": (lambda draft, place: replace(draft, drawn="point"), "'point'"),
+    "drawn otherwise": (lambda draft, place: replace(draft, drawn="top_and_one"), "'top_and_one'"),
     "no draft at all": (lambda draft, place: None, "NoneType"),
     "raises": (raising, "no such entry"),
 }

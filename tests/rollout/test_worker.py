@@ -89,7 +89,7 @@ def test_no_two_samples_share_a_seed():
 
 
 def test_what_a_trajectory_says_of_its_run():
-    drawn = worker(eos=(4,)).rollout(PROMPTS, SamplingParams(max_tokens=40, n=2, seed=1))
+    drawn = worker(eos=(4,)).rollout(PROMPTS, SamplingParams(max_tokens=20, n=2, seed=1))
     assert {one.finish_reason for one in drawn} == {"stop", "length"}
     for one in drawn:
         assert (one.completion_ids[-1] == 4) == (one.finish_reason == "stop")
@@ -97,7 +97,7 @@ def test_what_a_trajectory_says_of_its_run():
         assert 0 <= one.accepted <= one.drafted
         # A step that ended in its accepted path had no extra token.
         assert one.accepted + one.forwards - len(one.completion_ids) in (0, one.finish_reason == "stop")
-        assert one.sampling.max_tokens == 40
+        assert one.sampling.max_tokens == 20
 
 
 @pytest.mark.parametrize("as_text", [False, True])

@@ -1,4 +1,9 @@
-"""What steps take: running medians of measured seconds by rows and width, and guesses between them."""
+"""What steps take: measured seconds by rows and width, and guesses between them.
+
+Outliers are slow: a library prepares itself for a new shape, another process takes the processor. One taken at
+its word could end speculation for long, since what is not done is not measured again. So what counts is the lower
+third of the last steps, not the median.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,7 @@ from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable
 
-# Steps that a median is taken over: few enough to follow a growing context, enough for outliers not to count.
+# Steps that are looked at: few enough to follow a growing context, enough for outliers not to count.
 _LAST = 15
 # Up to here every number has a bucket of its own.
 _FINE = 8
@@ -30,7 +35,7 @@ class Costs:
     def __init__(self, nominal: Callable[[int, int], float]) -> None:
         self.nominal = nominal
         self._last: dict[tuple[int, int], deque[float]] = {}
-        self._seconds: dict[int, dict[int, float]] = {}  # median by rows, then by width
+        self._seconds: dict[int, dict[int, float]] = {}  # by rows, then by width
         self._widths: dict[int, list[int]] = {}  # measured ones, sorted
 
     def measure(self, rows: int, width: int, seconds: float) -> None:
@@ -41,10 +46,10 @@ class Costs:
             last = self._last[rows, width] = deque(maxlen=_LAST)
             insort(self._widths.setdefault(rows, []), width)
         last.append(seconds)
-        self._seconds.setdefault(rows, {})[width] = sorted(last)[len(last) // 2]
+        self._seconds.setdefault(rows, {})[width] = sorted(last)[(len(last) - 1) // 3]
 
     def known(self, rows: int, width: int) -> float | None:
-        """The median of what was measured just there; None if nothing was."""
+        """What was measured just there; None if nothing was."""
         return self._seconds.get(bucket(rows), {}).get(bucket(width))
 
     def at(self, rows: int, width: int) -> float | None:

@@ -111,7 +111,9 @@ class Pace:
         rows, widest = len(requests), max(map(len, trees))
         prices = [None] * rows if fresh else self._prices(requests, trees)
         if not fresh:
-            self._measure(rows, widest, seconds)
+            # With its first draft of a text a drafter catches up on the prompt.
+            ready = all(r.history.tried or not len(tree) for r, tree in zip(requests, trees, strict=True))
+            self._measure(rows, widest, seconds, ready)
         records = []
         probed = False
         for request, choice, tree, (accepted, kept), price in zip(
@@ -221,10 +223,10 @@ class Pace:
         """A budget above this costs no more. Of trees, what was drafted may be smaller than what was allowed."""
         return _UNLIMITED if self.chains else history.largest or _UNLIMITED
 
-    def _measure(self, rows: int, widest: int, seconds: Sequence[float]) -> None:
+    def _measure(self, rows: int, widest: int, seconds: Sequence[float], ready: bool) -> None:
         draft, forward, verify = seconds
         self.forward.measure(rows, widest + 1, forward + verify)
-        if widest:
+        if widest and ready:
             self.draft.measure(rows, widest, draft)
         near = bucket(rows)
         self._since[near] = self._since.get(near, 0) + 1 if widest else 0

@@ -49,7 +49,7 @@ CASES += [("eagle3", "rejection", {"prefill": 12}), ("eagle3", "rejection", {"ma
 
 @pytest.mark.parametrize(("drafter", "rule", "options"), CASES, ids=str)
 def test_texts_are_those_of_each_prompt_alone(drafter, rule, options, monkeypatch):
-    """Drafts too, or a text under "rejection" would be another one: whether a head drafts must not hang on mates."""
+    """Drafts too, or a text under "rejection" would be another one: they must not hang on mates."""
     prompts = [LONG, OTHER, LONG, SHORT, LONG, OTHER, SHORT, LONG]
     shared, alone = (build(drafter, rule, adaptive=False, **more) for more in (options, {"max_batch": 1}))
     copies, copy = [], KVStore.copy

@@ -57,7 +57,7 @@ def test_other_errors_stay_what_they_are():
 
 @pytest.mark.parametrize("address", ["nowhere", "127.0.0.1", ":80", "127.0.0.1:port", "127.0.0.1:99999"])
 def test_what_is_no_address_is_refused(address):
-    with pytest.raises(SpecproofError, match="no Ray address: .*give HOST:PORT"):
+    with pytest.raises(SpecproofError, match=r"no Ray address: .*give HOST:PORT"):
         connected(address, 1)
 
 
@@ -68,7 +68,7 @@ def test_an_address_where_nobody_listens_is_refused_at_once(scheme, monkeypatch)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"{scheme}127.0.0.1:{free.getsockname()[1]}"
-        with pytest.raises(SpecproofError, match="no Ray at .*start one, or give 'local'") as caught:
+        with pytest.raises(SpecproofError, match=r"no Ray at .*start one, or give 'local'") as caught:
             connected(address, 1)
     assert "\n" not in str(caught.value)
 

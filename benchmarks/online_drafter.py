@@ -166,12 +166,16 @@ def picture(runs):
         for name, values in runs.items()
     )
     title = escape(f"Acceptance while a policy is trained, {said}")
-    parts = [text(LEFT + WIDTH / 2, TOP + HEIGHT + 30, "updates of the policy")]
+    parts = [
+        text(LEFT + WIDTH / 2, TOP + HEIGHT + 38, "updates of the policy; acceptance, and its mean over five")
+    ]
     for share in range(0, 101, 20):
         y = TOP + HEIGHT * (1 - share / 100)
         ends = f'x1="{LEFT}" x2="{LEFT + WIDTH}" y1="{y:g}" y2="{y:g}"'
         parts.append(f'<line {ends} stroke="var(--faint)" stroke-opacity="0.35"/>')
         parts.append(text(LEFT - 8, y + 5, f"{share} %", anchor="end"))
+    for number in (1, *range(5, count + 1, 5)):
+        parts.append(text(LEFT + WIDTH * (number - 1) / (count - 1), TOP + HEIGHT + 18, str(number), "faint"))
     for name, values in runs.items():
         colour = COLOURS[name]
         places = [LEFT + WIDTH * number / (count - 1) for number in range(count)]

@@ -1,13 +1,14 @@
 """GRPO on SmolLM2-135M with rollouts by specproof; beside them TRL's own generation, step by step.
 
     python examples/grpo_smollm2.py --steps 20
-    python examples/grpo_smollm2.py --steps 20 --beside           # both generate in every step
+    python examples/grpo_smollm2.py --steps 20 --beside           # all three generate in every step
     python examples/grpo_smollm2.py --steps 20 --generation trl   # TRL's own generation only
 
-With --beside both generators get the same prompts and the same weights in every step, and take turns in going
-first; the policy learns from specproof's texts. Seconds of a step with either are those of the whole step less
-the other's generation. The task is arithmetic with a reward that anyone can check: the share of the answer that
-is digits, and 1 more if the first number in it is the sum. Needs the extra `trl`.
+With --beside three generators get the same prompts and the same weights in every step, and take turns in going
+first: this engine with drafts, this engine without, and TRL's own. The policy learns from the first one's texts.
+Seconds of a step with one of them are those of the whole step less the others' generation. The task is
+arithmetic with a reward that anyone can check: the share of the answer that is digits, and 1 more if the first
+number in it is the sum. Needs the extra `trl`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from datasets import Dataset
 
 from specproof.engine.heads import load_trained_head
@@ -115,28 +117,39 @@ class Clock:
         return "\n".join(lines)
 
 
+GENERATORS = ("drafts", "no drafts", "trl")
+
+
+def generator(options: argparse.Namespace, model: Any, name: str) -> Rollouts | None:
+    """The `rollout_func` of a generator; None for TRL's own."""
+    if name == "trl":
+        return None
+    drafter = options.drafter if name == "drafts" else "none"
+    head = load_trained_head(model, options.model) if drafter in ("eagle3", "hybrid") else None
+    rule = options.rule if name == "drafts" else "auto"
+    return Rollouts(drafter, rule, head=head, max_batch=options.max_batch, adaptive=options.adaptive)
+
+
 def train(options: argparse.Namespace) -> Clock:
     """Some steps of GRPO; returns what they took."""
     from transformers import TrainerCallback
     from trl import GRPOConfig, GRPOTrainer
 
-    names = ("specproof", "trl") if options.beside else (options.generation,)
+    names = GENERATORS if options.beside else (options.generation,)
     clock = Clock({name: Side() for name in names})
     model, tokenizer = load_model(options.model), load_tokenizer(options.model)
-    headed = options.drafter in ("eagle3", "hybrid")
-    head = load_trained_head(model, options.model) if headed and "specproof" in names else None
-    rollouts = Rollouts(options.drafter, options.rule, head=head, max_batch=options.prompts * options.group)
+    rollouts = {name: generator(options, model, name) for name in names}
     calls = [0]
     model.register_forward_pre_hook(lambda *_: calls.__setitem__(0, calls[0] + 1))
 
     class Timed(GRPOTrainer):
         def _generate(self, prompts: list[Any]) -> Any:
-            order = names if len(clock.steps) % 2 else names[::-1]
-            found = {name: self.timed(name, prompts) for name in order}
+            first = len(clock.steps) % len(names)
+            found = {name: self.timed(name, prompts) for name in (*names[first:], *names[:first])}
             return found[names[0]]
 
         def timed(self, name: str, prompts: list[Any]) -> Any:
-            self.rollout_func = rollouts if name == "specproof" else None
+            self.rollout_func = own = rollouts[name]
             calls[0], began = 0, time.perf_counter()
             found = super()._generate(prompts)
             side, lengths = clock.sides[name], [len(text) for text in found[1]]
@@ -144,8 +157,7 @@ def train(options: argparse.Namespace) -> Clock:
             side.calls.append(calls[0])
             side.tokens.append(sum(lengths))
             # Plain generation goes through a forward of each row for each of its tokens.
-            own = [one.forwards for one in rollouts.last] if name == "specproof" else lengths
-            side.forwards.append(sum(own))
+            side.forwards.append(sum(lengths) if own is None else sum(one.forwards for one in own.last))
             return found
 
     class Steps(TrainerCallback):
@@ -166,12 +178,12 @@ def train(options: argparse.Namespace) -> Clock:
             folder, max_steps=options.steps, num_generations=options.group, seed=options.seed,
             per_device_train_batch_size=options.prompts * options.group, max_completion_length=options.tokens,
             learning_rate=options.learning_rate, temperature=options.temperature, bf16=not options.float32,
-            gradient_checkpointing=False, report_to=[], save_strategy="no", logging_strategy="no",
-            disable_tqdm=True,
+            use_cpu=not torch.cuda.is_available(), gradient_checkpointing=False, report_to=[],
+            save_strategy="no", logging_strategy="no", disable_tqdm=True,
         )  # fmt: skip
         trainer = Timed(
             model, scored, settings, questions(64), processing_class=tokenizer, callbacks=[Steps()],
-            rollout_func=rollouts,
+            rollout_func=rollouts[names[0]],
         )  # fmt: skip
         trainer.train()
     return clock
@@ -181,14 +193,16 @@ def main() -> None:
     """Read the flags, train, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="default")
-    parser.add_argument("--generation", choices=("specproof", "trl"), default="specproof")
-    parser.add_argument("--beside", action="store_true", help="both, in every step")
+    parser.add_argument("--generation", choices=GENERATORS, default="drafts")
+    parser.add_argument("--beside", action="store_true", help="all of them, in every step")
     parser.add_argument("--drafter", default="hybrid")
     parser.add_argument("--rule", default="auto")
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--prompts", type=int, default=2, help="in each step")
     parser.add_argument("--group", type=int, default=4, help="completions of each prompt")
     parser.add_argument("--tokens", type=int, default=32, help="longest completion")
+    parser.add_argument("--max-batch", type=int, default=16, help="most texts in a forward, but for TRL's own")
+    parser.add_argument("--adaptive", action="store_true", help="draft only where nominal costs say it pays")
     parser.add_argument("--temperature", type=float, default=1.0)
     parser.add_argument("--float32", action="store_true", help="TRL's default is bfloat16 autocast")
     parser.add_argument("--learning-rate", type=float, default=1e-5)

@@ -101,8 +101,8 @@ def epochs(args: argparse.Namespace) -> tuple[Iterator[Written], list[Past], flo
             own = pasts if way.rows else list(tokens_of(trajectories))
             target = HFBackend(model)
             drafter = ReplayDrafter(own, target.vocabulary, rows=way.rows) if way.drafts else "none"
-            options = {"budget": args.budget or args.max_tokens, "adaptive": False, "allow_lossy": True}
-            engine = Engine(target, drafter, way.rule, eos=ends, **options)
+            options = {"budget": args.budget or args.max_tokens, "max_batch": args.max_batch}
+            engine = Engine(target, drafter, way.rule, eos=ends, adaptive=False, allow_lossy=True, **options)
             seed = args.seed if way.same_seeds else args.seed + 1
             started = perf_counter()
             found = RolloutWorker(engine).rollout(prompts, replace(params, seed=seed), args.samples)
@@ -142,6 +142,7 @@ def main() -> int:
     parser.add_argument("--temperature", type=float, default=1.0)
     parser.add_argument("--most", type=int, default=256)
     parser.add_argument("--budget", type=int, default=None, help="most tokens in a draft (default: --max-tokens)")
+    parser.add_argument("--max-batch", type=int, default=16, help="most texts in a forward of the second epoch")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=int(os.environ.get("OMP_NUM_THREADS", 2)))
     parser.add_argument("--markdown", type=Path, default=None)

@@ -144,7 +144,7 @@ def smooth(values, width=5):
     return [sum(part) / len(part) for part in parts]
 
 
-LEFT, TOP, WIDTH, HEIGHT = 60, 24, 540, 220
+LEFT, TOP, WIDTH, HEIGHT = 60, 24, 520, 220
 STYLE = """svg { --ink: #1f2328; --faint: #6b7280; --added: #15803d; --lost: #c2410c }
 @media (prefers-color-scheme: dark) {
 svg { --ink: #e5e7eb; --faint: #9ca3af; --added: #5fd08a; --lost: #ff9d6c }
@@ -166,12 +166,16 @@ def picture(runs):
         for name, values in runs.items()
     )
     title = escape(f"Acceptance while a policy is trained, {said}")
-    parts = [text(LEFT + WIDTH / 2, TOP + HEIGHT + 30, "updates of the policy")]
+    parts = [
+        text(LEFT + WIDTH / 2, TOP + HEIGHT + 38, "updates of the policy; acceptance, and its mean over five")
+    ]
     for share in range(0, 101, 20):
         y = TOP + HEIGHT * (1 - share / 100)
         ends = f'x1="{LEFT}" x2="{LEFT + WIDTH}" y1="{y:g}" y2="{y:g}"'
         parts.append(f'<line {ends} stroke="var(--faint)" stroke-opacity="0.35"/>')
         parts.append(text(LEFT - 8, y + 5, f"{share} %", anchor="end"))
+    for number in (1, *range(5, count + 1, 5)):
+        parts.append(text(LEFT + WIDTH * (number - 1) / (count - 1), TOP + HEIGHT + 18, str(number), "faint"))
     for name, values in runs.items():
         colour = COLOURS[name]
         places = [LEFT + WIDTH * number / (count - 1) for number in range(count)]
@@ -181,7 +185,7 @@ def picture(runs):
         means = [TOP + HEIGHT * (1 - value) for value in smooth(values)]
         line = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(places, means, strict=True))
         parts.append(f'<polyline points="{line}" fill="none" stroke="var(--{colour})" stroke-width="2.5"/>')
-        parts.append(text(LEFT + WIDTH, means[-1] - 10, f"{name} head", colour, "end"))
+        parts.append(text(LEFT + WIDTH + 8, means[-1] + 5, name, colour, "start"))
     frame = f'viewBox="0 0 640 290" role="img" aria-label="{title}" font-family="system-ui, sans-serif"'
     inside = "\n".join(parts)
     return (

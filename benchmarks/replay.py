@@ -5,7 +5,7 @@ matrix is moved at random, relative to its entries, and the same prompts are rol
 other. Tokens per forward and acceptance do not hang on the machine; seconds do, and only their ratios in one run
 say anything.
 
-    python benchmarks/replay.py [--model NAME] [--moved 0.005] [--samples 2] [--max-tokens 64] [--markdown FILE]
+    python benchmarks/replay.py [--model NAME] [--moved 0.005] [--samples 2] [--max-tokens 64] [--budget N]
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ WAYS = (
     Way("same noise, coupling", "coupling", same_seeds=True),
     Way("points, walk", "walk"),
     Way("published, lenience 1", "spec_rl:1", rows=True),
+    Way("published, lenience 2", "spec_rl:2", rows=True),
 )
 
 
@@ -100,7 +101,8 @@ def epochs(args: argparse.Namespace) -> tuple[Iterator[Written], list[Past], flo
             own = pasts if way.rows else list(tokens_of(trajectories))
             target = HFBackend(model)
             drafter = ReplayDrafter(own, target.vocabulary, rows=way.rows) if way.drafts else "none"
-            engine = Engine(target, drafter, way.rule, eos=ends, adaptive=False, allow_lossy=True)
+            options = {"budget": args.budget or args.max_tokens, "max_batch": args.max_batch}
+            engine = Engine(target, drafter, way.rule, eos=ends, adaptive=False, allow_lossy=True, **options)
             seed = args.seed if way.same_seeds else args.seed + 1
             started = perf_counter()
             found = RolloutWorker(engine).rollout(prompts, replace(params, seed=seed), args.samples)
@@ -139,6 +141,8 @@ def main() -> int:
     parser.add_argument("--max-tokens", type=int, default=64)
     parser.add_argument("--temperature", type=float, default=1.0)
     parser.add_argument("--most", type=int, default=256)
+    parser.add_argument("--budget", type=int, default=None, help="most tokens in a draft (default: --max-tokens)")
+    parser.add_argument("--max-batch", type=int, default=16, help="most texts in a forward of the second epoch")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=int(os.environ.get("OMP_NUM_THREADS", 2)))
     parser.add_argument("--markdown", type=Path, default=None)

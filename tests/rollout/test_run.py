@@ -147,6 +147,15 @@ def test_folders_of_others_are_refused(model_folder, prompts, tmp_path, capsys):
     assert "another process writes" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_place_that_takes_no_folder_is_named(model_folder, prompts, capsys, inside):
+    place = prompts / "out" if inside else Path("/proc/specproof")
+    assert main(command(model_folder, prompts, place)) == 2
+    error = capsys.readouterr().err.strip().splitlines()[-1]
+    assert error.startswith(f"specproof: cannot write to --out {place}: ")
+    assert error.endswith("give another folder")
+
+
 def test_a_trajectory_that_fails_is_written_and_told(model_folder, prompts, tmp_path, capsys, monkeypatch):
     real = HFBackend.forward
 

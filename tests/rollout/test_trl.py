@@ -4,12 +4,15 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import GenerationConfig
 
 from specproof.backends.hf import HFBackend
+from specproof.drafters.none import empty_draft
 from specproof.engine.engine import Engine
 from specproof.errors import SpecproofError
 from specproof.testing.tiny import tiny_head, tiny_model
+from specproof.types import SamplingParams, TokenSequence
 
 pytest.importorskip("trl")
 
@@ -147,6 +150,48 @@ def test_a_model_goes_back_to_the_mode_of_each_part():
     assert [module.training for module in model.modules()] == before
     assert True in before
     assert False in before
+
+
+class Casts(TorchDispatchMode):
+    """Counts casts of a model's weights to bfloat16."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.places, self.count = {weight.data_ptr() for weight in model.parameters()}, 0
+
+    def __torch_dispatch__(self, function, types, given=(), named=None):
+        if function is torch.ops.aten._to_copy.default:
+            self.count += given[0].data_ptr() in self.places
+        return function(*given, **(named or {}))
+
+
+def test_weights_are_cast_once_in_mixed_precision_and_anew_afterwards():
+    """In each forward would cost more than the forward. Casts that stayed would be of old weights."""
+    model = policy().float()
+    backend = HFBackend(model)
+    sequence = TokenSequence([1, 2], 2, SamplingParams(), 0)
+    with evaluating(model), Casts(model) as casts:
+        counts = []
+        for _ in range(3):
+            with torch.autocast("cpu", torch.bfloat16):  # as around each forward of a trainer's model
+                assert backend.forward([sequence], empty_draft(1)).logits.any()
+            backend.keep([sequence], [()])
+            sequence.tokens.append(3)
+            counts.append(casts.count)
+    assert counts[0] > 10
+    assert counts == counts[:1] * 3
+    with torch.no_grad():
+        model.lm_head.weight.zero_()
+    with torch.autocast("cpu", torch.bfloat16):
+        logits = model(input_ids=torch.tensor([[1, 2, 3]])).logits
+        assert not logits.any()
+        logits.sum().backward()
+        assert model.lm_head.weight.grad.any()
+        with torch.no_grad():
+            model.lm_head.weight.fill_(1)
+        backend.clear()
+        with evaluating(model):
+            assert backend.forward([sequence], empty_draft(1)).logits.any()
 
 
 def test_equal_prompts_are_samples_of_one():

@@ -35,6 +35,8 @@ class HFBackend:
         chunk: most missing tokens of a text that one pass reads. A text that was never seen, or was forgotten
             for want of memory, is caught up in pieces, since a mask has chunk x length entries.
 
+    Without gradients, but not in torch's inference mode: there autocast casts every weight anew in each forward.
+
     Raises:
         SpecproofError: the model cannot be rolled back, does not honour mask and positions, or has no such layer.
     """
@@ -66,7 +68,7 @@ class HFBackend:
                 f"{type(model).__name__} {_REFUSAL} (its logits are off by {error:.2g} standard deviations)"
             )
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def forward(self, batch: Batch, draft: Draft, start: Sequence[int] | None = None) -> Output:
         """See `Backend.forward`; logits are in the model's dtype."""
         if not any(start or ()):
@@ -75,17 +77,17 @@ class HFBackend:
                 self.store.keep(late, [()] * len(late))
         return Output(self._score(lay_out(self.store, batch, draft, start)))
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def keep(self, batch: Batch, paths: Sequence[Sequence[int]]) -> None:
         """See `Backend.keep`."""
         self.store.keep(batch, paths)
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def free(self, batch: Batch) -> None:
         """See `Backend.free`."""
         self.store.free(batch)
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def clear(self) -> None:
         """Forget all sequences."""
         self.store.clear()
@@ -192,7 +194,7 @@ def _probe(backend: HFBackend) -> float:
     return float((torch.cat(found).double() - reference).abs().max() / reference.std())
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def _recompute(backend: HFBackend, tokens: list[int]) -> Tensor:
     ids = torch.tensor([tokens], device=backend.store.device)
     logits: Tensor = backend.model(input_ids=ids, use_cache=False).logits[0, -1]

@@ -1,8 +1,9 @@
 """Keys and values of a batch: one preallocated store a layer, one row a sequence, rolled back in `keep`.
 
 A row holds kept entries (committed tokens), then those in flight (written since the last `keep`). Nothing is
-ever copied whole: a step writes its own entries, `keep` moves accepted tree nodes, `free` moves one row into
-the gap so that live rows stay together, and a full store doubles.
+ever copied whole: a step writes its own entries, `keep` moves accepted tree nodes, `copy` gives a row what another
+one has of the same beginning, `free` moves one row into the gap so that live rows stay together, and a full store
+doubles.
 """
 
 from __future__ import annotations
@@ -205,6 +206,20 @@ class KVStore:
         self._row_of.clear()
         for store in (*self._keys, *self._values):
             store.zero_()
+
+    def copy(self, source: TokenSequence, goal: TokenSequence, count: int) -> None:
+        """Give a sequence the first `count` entries of another one, whose tokens there are the same."""
+        index = self.row(goal)
+        own, other = self.rows[index], self.rows[self.row(source)]
+        assert own.kept == own.used <= count <= other.kept, "entries in flight, or not there"
+        first, row = own.kept, self._row_of[id(source)]
+        for stores in (self._keys, self._values):
+            for layer, store in enumerate(stores):
+                if store.shape[0] <= index:
+                    stores[layer] = store = self._grown(store, index + 1, count)
+                store[index, :, first:count] = store[row, :, first:count]
+        own.kept = count
+        own.broken |= {slot for slot in other.broken if first <= slot < count}
 
     def move(self, moves: Sequence[tuple[int, int, int]]) -> None:
         """Copy entries within rows: (row, from slot, to slot) each, all at once."""

@@ -93,8 +93,8 @@ def add_speculation_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--drafter",
         default="auto",
-        help="none, ngram, suffix, replay, early_exit, model, eagle3, medusa, dflash, or auto (default): "
-        "eagle3 if a head comes with the model, else ngram",
+        help="none, ngram, suffix, replay, early_exit, model, eagle3, hybrid, medusa, dflash, or auto (default): "
+        "hybrid if a head comes with the model, else ngram",
         metavar="NAME",
     )
     group.add_argument(

@@ -196,7 +196,7 @@ class Engine(Synced):
 
     def _read(self, requests: Sequence[Request]) -> None:
         """Prompts in the middle: nothing is drafted and nothing comes out."""
-        batch = [request.sequence for request in requests]
+        batch = self.scheduler.share(requests, self.target)
         self.target.forward(batch, empty_draft(len(batch)))
         self.target.keep(batch, [()] * len(batch))
 
@@ -210,6 +210,7 @@ class Engine(Synced):
                 self._commit(request, [])
             request.begun = True
         if live := [request for request in requests if not request.done]:
+            self.scheduler.share(live, self.target)
             self._step(live, fresh=True)
 
     def _step(self, requests: Sequence[Request], fresh: bool = False) -> None:

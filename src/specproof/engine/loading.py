@@ -123,8 +123,9 @@ def load_tokenizer(name: str) -> Any:
     """The tokenizer of a model folder or hub name."""
     from transformers import AutoTokenizer
 
+    place = _place(name)
     try:
-        return AutoTokenizer.from_pretrained(_place(name))
+        return AutoTokenizer.from_pretrained(place)
     except (OSError, ValueError) as error:
         raise _not_loaded("tokenizer", name, error) from error
 

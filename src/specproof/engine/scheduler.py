@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
+from specproof.backends.sharing import share
 from specproof.engine.requests import Request
 from specproof.errors import SpecproofError
+from specproof.types import Backend, TokenSequence
 
 # Longer prompts are read in equal pieces of at least this length.
 _PIECE = 64
@@ -99,6 +101,12 @@ class Scheduler:
         widths = [columns.get(id(request), len(request.sequence.tokens)) for request in fresh]
         groups = [[fresh[place] for place in group] for group in alike(widths)]
         return [request for request in reading if request.unread], groups
+
+    def share(self, requests: Sequence[Request], target: Backend) -> list[TokenSequence]:
+        """The texts of requests that are about to be read; what they have in common with others is read once."""
+        batch = [request.sequence for request in requests]
+        share(target, batch, [request.sequence for request in self.running])
+        return batch
 
     def _fits(self, request: Request) -> bool:
         if self.kv_tokens is None:

@@ -65,8 +65,7 @@ def opened(path: Path, settings: Mapping[str, Any], shards: int) -> Iterator[Run
         SpecproofError: it holds another run, something else, or a run that is under way.
     """
     settings = json.loads(json.dumps(settings))  # as it will be read again
-    path.mkdir(parents=True, exist_ok=True)
-    with (path / _LOCK).open("w") as lock:
+    with _lock_file(path) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # a killed process leaves none
         except OSError as error:
@@ -89,11 +88,19 @@ def opened(path: Path, settings: Mapping[str, Any], shards: int) -> Iterator[Run
         yield RunFolder(path, shards)
 
 
+def _lock_file(path: Path) -> Any:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        return (path / _LOCK).open("w")
+    except OSError as error:
+        raise SpecproofError(f"cannot write to --out {path}: {error.strerror}; give another folder") from error
+
+
 def read_settings(path: Path) -> dict[str, Any] | None:
     """Settings of the run in a folder; None if there is none."""
     try:
         found: dict[str, Any] = json.loads((path / _SETTINGS).read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
         raise SpecproofError(f"cannot read {path / _SETTINGS}: {error}; give another --out") from error

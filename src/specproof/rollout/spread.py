@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import logging
 import pickle
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from specproof.engine.cluster import LOCAL, connected
 from specproof.errors import SpecproofError
 from specproof.rollout.run import Drawer, Job, Shard
+
+# The line of a traceback that has the message of an error of this package.
+_OURS = re.compile(r"\bspecproof(?:\.\w+)+: (.+)")
 
 
 class _Actor:
@@ -48,7 +52,13 @@ def drawn_by_ray(
         SpecproofError: Ray is not there, or a prompt, parameter or model does not fit.
     """
     ray = connected(address, workers * threads)
+    gpus = min(workers, len(numbers)) if str(job.pace.get("device", "cpu")).startswith("cuda") else 0
     try:
+        if address == LOCAL and gpus > (there := ray.cluster_resources().get("GPU", 0)):
+            raise SpecproofError(  # which Ray would wait for without end
+                f"--workers {workers} with --device {job.pace['device']} needs {gpus} GPUs and this machine has "
+                f"{there:g}; give fewer workers, or --device cpu"
+            )
         from ray import data
 
         data.DataContext.get_current().enable_progress_bars = False  # there is one of our own
@@ -60,7 +70,7 @@ def drawn_by_ray(
             batch_size=1,
             compute=data.ActorPoolStrategy(size=min(workers, len(numbers))),
             num_cpus=threads,
-            num_gpus=1 if str(job.pace.get("device", "cpu")).startswith("cuda") else 0,
+            num_gpus=1 if gpus else 0,
         )
         for row in drawn.iter_rows():
             yield Shard(*pickle.loads(row["shard"]))
@@ -72,9 +82,8 @@ def drawn_by_ray(
 
 def _plain(error: Exception, lost: type[Exception]) -> Exception:
     """What an actor said if it was an error of ours; Ray has it among its own words."""
-    said = str(error).rpartition("SpecproofError: ")
-    if said[1]:
-        return SpecproofError(said[2].splitlines()[0])
+    if said := _OURS.findall(str(error)):
+        return SpecproofError(said[-1])
     if isinstance(error, lost):
         return SpecproofError(f"Ray has failed: {str(error).strip().splitlines()[0]}; run again to go on")
     return error

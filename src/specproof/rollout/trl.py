@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary
 
+import torch
 from torch import nn
 
 from specproof.backends.hf import HFBackend
@@ -204,12 +205,20 @@ def numbered(prompts: Sequence[Sequence[int]]) -> list[Task]:
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """A model in evaluation mode; every part of it goes back to the mode it had."""
+    """A model in evaluation mode; every part of it goes back to the mode it had.
+
+    In mixed precision the trainer casts the weights in each forward. What is cast here is kept until the end, as
+    within one forward of the trainer's: the numbers are the same, and most of the time was in the casts.
+    """
     training = [module for module in model.modules() if module.training]
     model.eval()
+    torch.autocast_increment_nesting()
+    torch.clear_autocast_cache()  # of other weights, if this is within somebody's autocast
     try:
         yield
     finally:
+        torch.autocast_decrement_nesting()
+        torch.clear_autocast_cache()  # these casts have no gradients, and the weights are about to change
         for module in training:
             module.training = True
 

@@ -101,6 +101,7 @@ def test_the_convention_of_logprobs_is_named(name):
     result = audit(texts)
     assert result.verdict is Verdict.LOSSLESS, result
     assert name in result.seen.nearest("logprobs", "--model").convention.split(" = ")
+    assert any("no law" in note for note in result.seen.notes) == (name == "scaled")
     other = audit(texts, plan=RolloutPlan(alpha=1e-4, detect=0.35, logprobs="raw" if name != "raw" else "folded"))
     assert other.verdict is Verdict.BIASED
     assert "as stated" in other.reason

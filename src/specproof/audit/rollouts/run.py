@@ -147,4 +147,7 @@ def _notes(rollouts: Rollouts, texts: Sequence[Text], sides: Sides) -> tuple[str
         found.append(f"{edge} tokens at the edge of a filter, moved across by rounding: left out")
     if not sides.told:
         found.append("the file tells no log-probabilities")
+    for (column, checkpoint), told in sides.told.items():
+        if checkpoint == "--model" and (offs := told.offs()) and offs[0].convention == "scaled":
+            found.append(f"{column} are of no law (see scaled): no ratio of them is an importance weight")
     return tuple(found)

@@ -48,7 +48,15 @@ def openvino(place: Path, port: int, speculation: str) -> list[str]:
 def vllm(place: Path, port: int, speculation: str) -> list[str]:
     """The server of vLLM. `vllm serve` itself asks for a package of that name, which the CPU build is not."""
     given = ["--model", str(weights.folder(place)), "--served-model-name", NAME, "--dtype", "float32"]
-    given += ["--enforce-eager", "--max-model-len", "512", "--max-num-seqs", "4", "--max-num-batched-tokens", "512"]
+    given += [
+        "--enforce-eager",
+        "--max-model-len",
+        "512",
+        "--max-num-seqs",
+        "4",
+        "--max-num-batched-tokens",
+        "512",
+    ]
     drafts: dict[str, object] = {"num_speculative_tokens": TOKENS}
     if speculation == "lookup":
         drafts |= {"method": "ngram", "prompt_lookup_max": 4, "prompt_lookup_min": 1}

@@ -9,7 +9,8 @@ stop it with Ctrl-C. Then, for instance, with the models that this makes below t
     specproof audit endpoint http://127.0.0.1:8100/v1 --model $M/bfloat16 --draft-model $M/draft-28
 
 All are given the same weights (`weights.py`): llama.cpp and OpenVINO as GGUF, vLLM as a folder that it runs in
-float32. OpenVINO's server has both pipelines and takes `--on '{"speculation": true}'` of the audit.
+float32. An audit scores texts by the same ones: `--model default`, `$M/float16`, `$M/bfloat16`. OpenVINO's server
+has both pipelines and takes `--on '{"speculation": true}'` of the audit.
 """
 
 import argparse
@@ -41,6 +42,7 @@ def openvino(place: Path, port: int, speculation: str) -> list[str]:
     if speculation != "draft":
         sys.exit("openvino has no --speculation but draft; a request switches it off")
     target, draft = (weights.gguf(place, layers, "f16") for layers in (None, weights.DRAFT_LAYERS))
+    weights.folder(place, "float16")  # the same weights for an audit to score by
     given = ["--model", str(target), "--draft", str(draft), "--name", NAME]
     return [str(HERE / "openvino_server.py"), *given, "--port", str(port), "--tokens", str(TOKENS)]
 
@@ -48,7 +50,15 @@ def openvino(place: Path, port: int, speculation: str) -> list[str]:
 def vllm(place: Path, port: int, speculation: str) -> list[str]:
     """The server of vLLM. `vllm serve` itself asks for a package of that name, which the CPU build is not."""
     given = ["--model", str(weights.folder(place)), "--served-model-name", NAME, "--dtype", "float32"]
-    given += ["--enforce-eager", "--max-model-len", "1024", "--max-num-seqs", "8"]
+    given += [
+        "--enforce-eager",
+        "--max-model-len",
+        "512",
+        "--max-num-seqs",
+        "4",
+        "--max-num-batched-tokens",
+        "512",
+    ]
     drafts: dict[str, object] = {"num_speculative_tokens": TOKENS}
     if speculation == "lookup":
         drafts |= {"method": "ngram", "prompt_lookup_max": 4, "prompt_lookup_min": 1}

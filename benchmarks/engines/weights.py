@@ -59,13 +59,13 @@ def gguf(place: Path, layers: int | None = None, kind: str = "f32") -> Path:
     return part.rename(made)
 
 
-def folder(place: Path) -> Path:
-    """The default model in bfloat16, with its tokenizer, as a folder."""
-    made = place / "models" / "bfloat16"
+def folder(place: Path, dtype: str = "bfloat16") -> Path:
+    """The default model with its weights rounded to a dtype, with its tokenizer, as a folder."""
+    made = place / "models" / dtype
     if not (made / "tokenizer.json").exists():
         from specproof.engine.loading import load_model, load_tokenizer
 
-        load_model("default", "bfloat16").save_pretrained(made)
+        load_model("default", dtype).save_pretrained(made)
         load_tokenizer("default").save_pretrained(made)
     return made
 

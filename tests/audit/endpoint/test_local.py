@@ -102,6 +102,26 @@ def test_unverified_drafts_at_temperature_0(tmp_path, local):
     assert result.verdict is Verdict.BIASED, result
 
 
+def test_a_tie_that_rounding_decides_is_no_fault(tmp_path, model_folder):
+    """Two tokens whose logits part in the last digit of float32: the server has them the other way round."""
+    copy = Local(model_folder, dtype="float32")
+    served = tiny_model("llama", 8, 0, context=32)
+    with torch.no_grad():
+        rows = copy._engine.target.model.get_output_embeddings().weight
+        rows[2:] = 0
+        rows[2] = rows[1] * (1 + 2e-7)
+        served.get_output_embeddings().weight[:] = rows.double()
+        served.get_output_embeddings().weight[2] = rows[1].double() * (1 - 2e-7)
+
+    def swapped(tokens):
+        found = recomputed_logits(served, list(tokens)).softmax(-1).numpy()
+        return found, found
+
+    result = audit(tmp_path, Server(swapped, ids=True), GREEDY, SHORT, local=copy, off=None)
+    assert result.seen.ties.ties > 0
+    assert result.verdict is Verdict.WITHIN_NUMERICS, result
+
+
 def test_a_server_that_tells_no_tokens_cannot_be_scored(tmp_path, local):
     with pytest.raises(SpecproofError, match="tells no tokens"):
         audit(tmp_path, Server(by_models), plan=FEW, local=local)

@@ -144,9 +144,12 @@ def test_shared_seeds_are_caught_by_repeats():
 
 def test_temperature_0_is_judged_token_by_token():
     greedy = SamplingParams(temperature=0.0)
-    small = Plan(tokens=300, at_once=8)
-    right = audit(table_engine(), greedy, small)
+    small = Plan(tokens=300, at_once=2)
+    said = []
+    right = audit(table_engine(), greedy, small, announce=said.append)
     assert right.verdict is Verdict.EXACT
+    assert any(line.endswith(" tokens") for line in said)
+    assert not any("capital" in line for line in said), "at temperature 0 nothing is bet"
     assert (right.samples, right.pvalue) == (right.findings.greedy.tokens, 1.0)
 
     def warm(logits, params):

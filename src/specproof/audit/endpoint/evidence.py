@@ -188,8 +188,8 @@ class Gathered:
         return fault, size
 
     def _ties(self) -> dict[str, NearTies]:
-        """The rule of near-ties for both arms, with the rounding that the control shows."""
-        spread = max(ledger.spread for ledger in (self.rows.ledger, self._steady.ledger, self._drift.ledger))
+        """The rule of near-ties for both arms, with the rounding that the control and the copy show."""
+        spread = max(self.rows.spread, self._steady.ledger.spread, self._drift.ledger.spread)
         off = self._gaps[OFF].judged(spread)
         if off is not None:
             # Rounding is at least as large as it moved tokens without speculation.

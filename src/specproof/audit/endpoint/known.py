@@ -57,7 +57,13 @@ class Rows:
         self.granted, self.local = granted, local
         self.params = replace(params, ignore_eos=params.ignore_eos or granted.endless)
         self._starts = [] if local is None else [local.start(local.prompt(p), self.params) for p in prompts]
-        self.ledger = Ledger.empty()
+        # Between reported laws and those of the model here; of that model alone, where no laws are reported.
+        self.ledger, self.own = Ledger.empty(), Ledger.empty()
+
+    @property
+    def spread(self) -> float:
+        """How far rounding moves a logit, as far as was seen."""
+        return max(self.ledger.spread, self.own.spread)
 
     @property
     def words(self) -> str:
@@ -92,7 +98,7 @@ class Rows:
             self._starts[prompt],
             output,
             rng.random(len(output)),
-            margin_for(self.ledger.spread),
+            margin_for(self.spread),
             merged=not answer.ids,
         )
         return Text(tuple(output), portions, None)
@@ -112,8 +118,17 @@ class Rows:
         )
 
     def measure(self, answers: Sequence[tuple[int, Answer]]) -> None:
-        """Fill the ledger: reported laws of some texts against the model here, where there are both."""
-        if self.local is None or not self.granted.told:
+        """Fill the ledger: reported laws of some texts against the model here, where there are both.
+
+        Where none are reported, how the model here rounds is what is known: a server with the same weights rounds
+        as well, and were it given no margin, its near-ties would count as faults.
+        """
+        if self.local is None:
+            return
+        if not self.granted.told:
+            texts = [(self._starts[prompt], self.local.output(answer, self.params)) for prompt, answer in answers]
+            if texts := [(start, output) for start, output in texts if output]:
+                self.own = self.local.rounding(texts)
             return
         found = [self._apart(prompt, answer) for prompt, answer in answers if answer.rows]
         if not found:

@@ -14,6 +14,7 @@ from specproof.audit.endpoint.wire import Answer
 from specproof.audit.white.emission import UNDRAFTED, Emissions, Floats, Integers
 from specproof.audit.white.evidence import WITH_DRAFT, WITHOUT_DRAFT, Mixture
 from specproof.audit.white.forcing import Conditions, Reference, Scored, reference_for, rows_along, score
+from specproof.audit.white.ledger import Ledger, measure
 from specproof.audit.white.record import Places
 from specproof.backends.hf import HFBackend
 from specproof.engine.engine import Engine
@@ -46,7 +47,8 @@ class Local:
         self.tokenizer = load_tokenizer(model)
         self.chat = chat
         self.ends = tuple(sorted(end_tokens(loaded, self.tokenizer)))
-        self._engine = Engine(HFBackend(loaded), "none", tokenizer=self.tokenizer, eos=self.ends)
+        self._backend = HFBackend(loaded)
+        self._engine = Engine(self._backend, "none", tokenizer=self.tokenizer, eos=self.ends)
         self._reference = reference_for(self._engine.target)
         self._draft = None if draft is None else reference_for(HFBackend(load_model(draft, dtype)))
 
@@ -143,6 +145,10 @@ class Local:
         if not merged:
             return portions
         return [portion._replace(emissions=self._merged(portion.emissions)) for portion in portions]
+
+    def rounding(self, texts: Sequence[tuple[TokenSequence, list[int]]]) -> Ledger:
+        """How far rounding moves this copy's own rows, on texts: a sequence before its first token, and output."""
+        return measure(HFBackend(self._backend.model), self._reference, texts)
 
     def raw(self, start: TokenSequence, output: list[int]) -> Floats:
         """[n, V] the model's own law, without sampling parameters, where each token of an output stands."""

@@ -173,7 +173,7 @@ class GenerateAudit:
                 planner.add(portion.emissions.some(slice(ahead, None, stride)))
                 ahead = (ahead - len(portion.emissions)) % stride
             if self.texts % plan.at_once == 0:
-                self.announce(f"{side.tokens} tokens: log capital {side.evidence.log_e:+.1f}")
+                self.announce(side.progress)
             if side.decided or self.misended:
                 break
         return side, planner

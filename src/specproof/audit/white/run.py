@@ -119,7 +119,7 @@ class Audit:
                     planner.add(portion.emissions.some(slice(ahead, None, stride)))
                     ahead = (ahead - len(portion.emissions)) % stride
                 if counts.texts % plan.at_once == 0:
-                    self.announce(f"{side.tokens} tokens: log capital {side.evidence.log_e:+.1f}")
+                    self.announce(side.progress)
                 if side.decided or counts.misended:
                     break
         return side, planner

@@ -71,6 +71,11 @@ class Side:
         arms = self.arms()
         return arms.convicts(self.plan.barrier) and arms.beyond_rounding(self.plan.barrier)
 
+    @property
+    def progress(self) -> str:
+        """How far it is, in words; at temperature 0 there is no capital to tell of."""
+        return f"{self.tokens} tokens" + ("" if self.is_greedy else f": log capital {self.evidence.log_e:+.1f}")
+
     def arms(self) -> Arms:
         """What the bets came to."""
         return Arms(

@@ -4,7 +4,7 @@ The server has a process of its own. Clients stream chats over a real socket, ea
 has an answer: the same prompts whatever the number of clients, greedily, to their natural end or `--max-tokens`.
 Off and on are a field of the request, so one engine does both; they take turns, and medians of the turns count.
 
-    python benchmarks/server.py [--model NAME] [--drafter NAME] [--threads N] [--clients 1,4,16]
+    python benchmarks/server.py [--model NAME] [--drafter NAME] [--dtype NAME] [--threads N] [--clients 1,4,16]
 """
 
 import argparse
@@ -93,7 +93,7 @@ def engine_for(args: argparse.Namespace) -> Engine:
     torch.set_num_threads(args.threads)
     logging.set_verbosity_error()
     logging.disable_progress_bar()
-    return load_engine(args.model, drafter=args.drafter)
+    return load_engine(args.model, drafter=args.drafter, dtype=args.dtype)
 
 
 class Answer(NamedTuple):
@@ -166,6 +166,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--model", default="default")
     parser.add_argument("--drafter", default="auto")
+    parser.add_argument("--dtype", default="float32")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--max-tokens", type=int, default=48)

@@ -17,7 +17,7 @@ class Habits:
         memory: what an earlier step counts for, after each further one that drafted.
         margin: speculation has to promise this much more than plain decoding.
         first_wait, longest_wait: steps without speculation after it lost; each failed probe doubles them.
-        probe_share: of all time, the most that is spent on probes.
+        probe_share: of all time, the most that probes may lose.
         refresh: a plain step is taken after so many steps without one, to know what it costs.
         column, node: nominal cost of one more column of a forward, and of one drafted token or one level of a
             tree, in plain forwards; for point drafts a token costs nothing.
@@ -33,6 +33,10 @@ class Habits:
     refresh: int = 256
     column: float = 0.02
     node: float = 0.06
+
+
+# A tree is drafted in one size, so it loses little where it does not pay, and its worth is seen late: patience.
+TREES = Habits(weight=8.0, margin=0.97, probe_share=0.02)
 
 
 @dataclass

@@ -16,7 +16,7 @@ from functools import cache
 from typing import NamedTuple
 
 from specproof.engine.costs import Costs, bucket
-from specproof.engine.history import CostOf, Habits, History, best_length, lengths_to
+from specproof.engine.history import TREES, CostOf, Habits, History, best_length, lengths_to
 from specproof.engine.requests import Request
 from specproof.engine.stats import FAILED, LOSES, MEASURING, NO_DRAFT, NO_ROOM, WAITING, Price, StepRecord
 from specproof.tree import Tree
@@ -43,7 +43,7 @@ class Pace:
         coupled: whether the rule makes texts independent of what was drafted.
         adaptive: false always asks for as many nodes as are allowed.
         timed: false paces every request by nominal costs, so that nothing depends on the clock.
-        habits: how quickly it learns.
+        habits: how quickly it learns; those of chains or of trees if not given.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Pace:
         timed: bool = True,
         habits: Habits | None = None,
     ) -> None:
-        self.habits = habits or Habits()
+        self.habits = habits or (Habits() if drafter.chains else TREES)
         self.chains = drafter.chains
         self.coupled = coupled
         self.adaptive = adaptive
@@ -67,6 +67,7 @@ class Pace:
         self._node = node
         self._all = History()
         self._since: dict[int, int] = {}  # steps since a plain one, by rows
+        self._tried: set[tuple[int, int]] = set()  # rows and widths of steps with trees
         self._gate = 0  # steps until anybody may probe again
 
     def choose(self, requests: Sequence[Request], most: Sequence[int]) -> list[Choice]:
@@ -224,6 +225,10 @@ class Pace:
         return _UNLIMITED if self.chains else history.largest or _UNLIMITED
 
     def _measure(self, rows: int, widest: int, seconds: Sequence[float], ready: bool) -> None:
+        if not self.chains and (shape := (bucket(rows), bucket(widest + 1))) not in self._tried:
+            # The first step of a shape, in which libraries prepare themselves, would end all trees for long.
+            self._tried.add(shape)
+            return
         draft, forward, verify = seconds
         self.forward.measure(rows, widest + 1, forward + verify)
         if widest and ready:
@@ -240,7 +245,8 @@ class Pace:
         """Steps to wait after a probe so wide, for probes to lose no more than their share."""
         cost = self._cost(rows)
         tokens = [price.tokens for price in prices if price is not None] or [1.0]
-        return max(0, int((cost(widest) / cost(0) - sum(tokens) / len(tokens)) / self.habits.probe_share))
+        loss = cost(widest) / cost(0) - sum(tokens) / len(tokens)
+        return max(0, int(loss / self.habits.probe_share))
 
     def _prices(self, requests: Sequence[Request], trees: Sequence[Tree]) -> list[Price | None]:
         """What was to be expected of this step, from what was known before it."""

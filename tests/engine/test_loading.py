@@ -129,7 +129,7 @@ def test_a_head_that_comes_with_the_package_is_the_default(model_folder, head_fo
     assert isinstance(engine.drafter, HybridDrafter)
     assert isinstance(engine.drafter.other, Eagle3Drafter)
     result = engine.generate([[1, 2, 3]], SamplingParams(max_tokens=4, ignore_eos=True))[0]
-    assert (result.warnings, result.rule, engine.shape) == ((), "traversal", "mixed:15")
+    assert (result.warnings, result.rule, engine.shape) == ((), "traversal", "mixed:16")
     chains = load_engine(model_folder, dtype="float64", rule="block")
     assert (chains.drafter.other.chains, chains.shape) == (True, None)
 

@@ -42,7 +42,7 @@ def usual_shape(name: str, rule: str = "auto") -> str | None:
     Measured on the default model (docs/log.md): at temperature 0 trees of the head's likeliest tokens beat
     chains, at temperature 1 trees of distinct draws beat both.
     """
-    return "mixed:15" if name == "hybrid" and rule == "auto" else None
+    return "mixed:16" if name == "hybrid" and rule == "auto" else None
 
 
 def choose_drafter(

@@ -7,6 +7,7 @@ and every other model has to show on a small tree that masks and positions reach
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -34,20 +35,27 @@ class HFBackend:
             decoder layers, whose inputs they are; the number of layers stands for what the head reads.
         chunk: most missing tokens of a text that one pass reads. A text that was never seen, or was forgotten
             for want of memory, is caught up in pieces, since a mask has chunk x length entries.
-
-    Without gradients, but not in torch's inference mode: there autocast casts every weight anew in each forward.
+        mixed: the model casts its weights in each forward (autocast). In torch's inference mode, which is faster,
+            every cast would be made anew.
 
     Raises:
         SpecproofError: the model cannot be rolled back, does not honour mask and positions, or has no such layer.
     """
 
     def __init__(
-        self, model: Any, context: int | None = None, *, chunk: int = 512, taps: Sequence[int] = ()
+        self,
+        model: Any,
+        context: int | None = None,
+        *,
+        chunk: int = 512,
+        taps: Sequence[int] = (),
+        mixed: bool = False,
     ) -> None:
         if chunk < 1:
             raise SpecproofError(f"chunk={chunk} is not allowed: a pass reads 1 token or more")
         refuse_state(model)
         self.model = model
+        self.mixed = mixed
         self.taps = tuple(taps)
         layers = int(model.config.num_hidden_layers)
         if wrong := [tap for tap in self.taps if not 0 <= tap <= layers]:
@@ -68,29 +76,33 @@ class HFBackend:
                 f"{type(model).__name__} {_REFUSAL} (its logits are off by {error:.2g} standard deviations)"
             )
 
-    @torch.no_grad()
+    def mode(self) -> AbstractContextManager[None]:
+        """What everything here runs in, and whoever changes the store: no gradients."""
+        return torch.no_grad() if self.mixed else torch.inference_mode()
+
     def forward(self, batch: Batch, draft: Draft, start: Sequence[int] | None = None) -> Output:
         """See `Backend.forward`; logits are in the model's dtype."""
-        if not any(start or ()):
-            while late := [sequence for sequence in batch if self.store.missing(sequence) > self.chunk]:
-                self._score(lay_out(self.store, late, _empty(len(late)), limit=self.chunk))
-                self.store.keep(late, [()] * len(late))
-        return Output(self._score(lay_out(self.store, batch, draft, start)))
+        with self.mode():
+            if not any(start or ()):
+                while late := [sequence for sequence in batch if self.store.missing(sequence) > self.chunk]:
+                    self._score(lay_out(self.store, late, _empty(len(late)), limit=self.chunk))
+                    self.store.keep(late, [()] * len(late))
+            return Output(self._score(lay_out(self.store, batch, draft, start)))
 
-    @torch.no_grad()
     def keep(self, batch: Batch, paths: Sequence[Sequence[int]]) -> None:
         """See `Backend.keep`."""
-        self.store.keep(batch, paths)
+        with self.mode():
+            self.store.keep(batch, paths)
 
-    @torch.no_grad()
     def free(self, batch: Batch) -> None:
         """See `Backend.free`."""
-        self.store.free(batch)
+        with self.mode():
+            self.store.free(batch)
 
-    @torch.no_grad()
     def clear(self) -> None:
         """Forget all sequences."""
-        self.store.clear()
+        with self.mode():
+            self.store.clear()
 
     def features(self, sequence: TokenSequence) -> Tensor:
         """Features [n, taps x width] of the first n tokens of a text: those that were scored and kept."""
@@ -194,7 +206,7 @@ def _probe(backend: HFBackend) -> float:
     return float((torch.cat(found).double() - reference).abs().max() / reference.std())
 
 
-@torch.no_grad()
+@torch.inference_mode()
 def _recompute(backend: HFBackend, tokens: list[int]) -> Tensor:
     ids = torch.tensor([tokens], device=backend.store.device)
     logits: Tensor = backend.model(input_ids=ids, use_cache=False).logits[0, -1]

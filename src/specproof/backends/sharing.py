@@ -41,7 +41,7 @@ def share(target: Backend, batch: Batch, known: Sequence[TokenSequence] = ()) ->
     if saved > _FORWARD:
         _read(target, leaders)
         sources |= {tuple(leader.tokens[:-_OWN]): leader for leader in leaders}
-    with torch.no_grad():
+    with target.mode():
         for begin, source in sources.items():
             for sequence in groups[begin]:
                 if sequence is not source:

@@ -84,7 +84,7 @@ class _FirstLayers:
 
     def __init__(self, target: HFBackend, layers: int | None) -> None:
         self.vocabulary, self.context = target.vocabulary, target.context
-        self._short = HFBackend(first_layers(target.model, layers), target.context)
+        self._short = HFBackend(first_layers(target.model, layers), target.context, mixed=target.mixed)
         self._short.store = target.store  # now that it has shown what it can do on one of its own
         self.model = self._short.model
 

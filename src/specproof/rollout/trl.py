@@ -147,10 +147,10 @@ class Rollouts:
         return self.engine
 
     def _build(self, model: Any) -> Engine:
-        target = HFBackend(model, taps=self.head.taps if self.head is not None else ())
+        target = HFBackend(model, taps=self.head.taps if self.head is not None else (), mixed=True)
         if self.head is not None and self.drafter not in HEADED:
             raise SpecproofError(f"drafter {self.drafter!r} takes no head; those that do: {', '.join(HEADED)}")
-        draft = None if self.draft_model is None else HFBackend(self.draft_model)
+        draft = None if self.draft_model is None else HFBackend(self.draft_model, mixed=True)
         drafter = choose_drafter(self.drafter, target, draft, head=self.head, coupled=self.rule == "coupling")
         return Engine(target, drafter, self.rule, **self.options)
 

@@ -168,7 +168,7 @@ class Casts(TorchDispatchMode):
 def test_weights_are_cast_once_in_mixed_precision_and_anew_afterwards():
     """In each forward would cost more than the forward. Casts that stayed would be of old weights."""
     model = policy().float()
-    backend = HFBackend(model)
+    backend = HFBackend(model, mixed=True)
     sequence = TokenSequence([1, 2], 2, SamplingParams(), 0)
     with evaluating(model), Casts(model) as casts:
         counts = []

@@ -282,3 +282,17 @@ def test_heads_for_other_targets_are_refused():
         HFBackend(model, taps=(0, 1, 3))
     with pytest.raises(SpecproofError, match="draft of 0 nodes"):
         Eagle3Drafter(head, target, Tree())
+
+
+def test_a_users_function_may_allow_what_the_head_cannot_draft():
+    """Draws look at the draft vocabulary alone, except where a function may have moved the mass elsewhere."""
+    _model, head, target = pair()
+    assert 1 not in DRAFTED
+
+    def ones(tokens, logits):
+        return torch.full_like(logits, -torch.inf).index_fill(0, torch.tensor([1]), 0.0)
+
+    engine = Engine(target, Eagle3Drafter(head, target, 3), adaptive=False)
+    result = engine.generate([[1, 2]], SamplingParams(processors=(ones,), max_tokens=20, ignore_eos=True))[0]
+    assert (set(result.tokens), result.warnings) == ({1}, ())
+    assert result.stats.accepted == result.stats.drafted > 8

@@ -28,9 +28,9 @@ def test_names():
     assert named_shape("sequoia:0.6,0.2,0.1", 15, 3) == Shape(
         optimal_tree((0.6, 0.2, 0.1), 15, 3), "without_replacement"
     )
-    assert named_shape("mixed", 16).tree.fixed == optimal_tree((0.38, 0.1, 0.05, 0.03), 8, 3)
+    assert named_shape("mixed", 16).tree.fixed == optimal_tree((0.38, 0.1, 0.05, 0.03), 8, 2)
     assert named_shape("mixed:9", 16, 3) == Shape(
-        Mixed(optimal_tree((0.38, 0.1, 0.05, 0.03), 4, 3), Dynamic(3, 4, 9)), "without_replacement"
+        Mixed(optimal_tree((0.38, 0.1, 0.05, 0.03), 4, 2), Dynamic(3, 4, 9)), "without_replacement"
     )
     assert named_shape("sequoia:0", 15).tree == Tree.chain(1)
     for name in ("bush", "chain", "chain:x", "sequoia:0.5,x", "dynamic:", "best_first:2.5", "mixed:x"):

@@ -199,6 +199,9 @@ class ModelDrafter:
         if not places:
             return
         rows = torch.stack([row for _, _, _, row in places])
+        drafted = self._columns(active)
+        if drafted is not None:
+            rows = rows.index_select(-1, drafted)
         chosen = rows.argmax(-1)
         chance = [
             i
@@ -210,8 +213,20 @@ class ModelDrafter:
         if chance:
             keys = [self._key(places[i][0], places[i][2]) for i in chance]
             chosen[chance] = noise.choose(rows[chance], keys)
+        if drafted is not None:
+            chosen = drafted[chosen]
         for (draft, node, child, _), token in zip(places, chosen.tolist(), strict=True):
             draft.add(node, child, token)
+
+    def _columns(self, active: Sequence[Growing]) -> Tensor | None:
+        """The tokens that can have mass, if the backend knows them: a draw looks at every column that it is given.
+
+        None where a column has noise of its own, or where a user's function may give mass to any token.
+        """
+        if self.coupled or any(draft.sequence.processors for draft in active):
+            return None
+        drafted: Tensor | None = getattr(self.backend, "drafted", None)
+        return drafted
 
     def _key(self, draft: Growing, child: int) -> Key:
         """What the template's node `child` is decided by."""

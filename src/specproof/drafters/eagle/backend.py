@@ -39,6 +39,11 @@ class EagleBackend:
         self.store = KVStore(head.fc.weight.device)
         self._shadows = Shadows(first=1, last=0)
 
+    @property
+    def drafted(self) -> Tensor | None:
+        """Tokens [D] whose logits are not minus infinity; None if that is all of them."""
+        return None if len(self.head.d2t) == self.vocabulary else self.head.drafted
+
     def ready(self, sequence: TokenSequence) -> bool:
         """Whether the target has scored all that the first row needs: every token but the root, at least one."""
         return has_features(self.target, sequence)

@@ -19,9 +19,9 @@ SHAPES = (
 # How often a head's first, second, … child of a node is accepted without replacement: measured with the one for
 # the default model (docs/log.md). Other heads have other numbers, but trees of much the same shape.
 _USUAL = (0.38, 0.10, 0.05, 0.03)
-# Levels of such a tree in "mixed", and its share of the nodes: a fourth level gains next to nothing and costs one
-# more draft forward, and a drawn node is paid for again in drawing and in verification.
-_LEVELS, _SHARE = 3, 1 / 2
+# Levels of such a tree in "mixed", and its share of the nodes. Of 8 nodes a third level gains 2 % more tokens and
+# costs one more draft forward, 5 % of a step; and a drawn node is paid for again in drawing and in verification.
+_LEVELS, _SHARE = 2, 1 / 2
 
 
 class Shape(NamedTuple):

@@ -81,6 +81,9 @@ class EnumeratingNoise:
             self.open += [[*path.choices, other] for other in others]
             path.choices.append(first)
         choice = path.choices[path.asked]
+        assert choice < len(row), (
+            "a decision has other outcomes beside other batch mates: no script can be followed"
+        )
         path.asked += 1
         path.probability *= row[choice]
         return choice

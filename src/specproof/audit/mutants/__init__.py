@@ -192,7 +192,7 @@ MUTANTS: tuple[Case, ...] = (
          EngineAudit(cache.feeding(cache.history_hidden))),
     Case("B31", "padding counted", "cache",
          "positions count the padding on the left",
-         EngineAudit(cache.feeding(cache.pads_counted))),
+         EngineAudit(cache.feeding(cache.pads_counted), drafter="none")),
     Case("E8", "slots as positions", "cache",
          "nodes of a tree are numbered by slot, not by depth",
          EngineAudit(cache.feeding(cache.slots_as_positions), rule="siblings", drafter="tree-iid",

@@ -113,8 +113,8 @@ def add_speculation_flags(parser: argparse.ArgumentParser) -> None:
         "--draft-shape",
         default=None,
         help="chain:N, dynamic, best_first (medusa, dflash), sequoia:A,B,… (the best static tree where the first, "
-        "second, … child is accepted that often), sequoia, which measures that first, or mixed:N (dynamic for greedy "
-        "texts, distinct draws for others; default of hybrid; elsewhere a chain)",
+        "second, … child is accepted that often), sequoia, which measures that first, or mixed:N (dynamic for "
+        "greedy texts, distinct draws for others; default of hybrid; elsewhere a chain)",
         metavar="SHAPE",
     )
     group.add_argument(

@@ -16,8 +16,9 @@ SHAPES = (
     *("chain:N", "dynamic", "dynamic:N", "best_first", "best_first:N", "sequoia", "sequoia:A,B,…"),
     *("mixed", "mixed:N"),
 )
-# How often a head's first, second, … child of a node is accepted without replacement: measured with the one for
-# the default model (docs/log.md). Other heads have other numbers, but trees of much the same shape.
+# How often a head's first, second, … child of a node is accepted without replacement: roughly what the one for
+# the default model gave (0.38, 0.09, 0.05, 0.04; docs/log.md). Other heads have other numbers, but trees of much
+# the same shape.
 _USUAL = (0.38, 0.10, 0.05, 0.03)
 # Levels of such a tree in "mixed", and its share of the nodes. Of 8 nodes a third level gains 2 % more tokens and
 # costs one more draft forward, 5 % of a step; and a drawn node is paid for again in drawing and in verification.

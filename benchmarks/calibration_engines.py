@@ -16,10 +16,11 @@ from specproof.audit.mutants.case import Case, EngineAudit, TableAudit
 from specproof.audit.white.emission import STRATA, Emissions
 from specproof.audit.white.evidence import Evidence, Mixture
 from specproof.audit.white.forcing import ends_right, reference_for
+from specproof.audit.white.gathering import SPECULATIVE, Text
 from specproof.audit.white.plan import Plan
 from specproof.audit.white.planner import n95
 from specproof.audit.white.record import recorded
-from specproof.audit.white.run import SPECULATIVE, Audit
+from specproof.audit.white.run import Audit
 from specproof.audit.white.texts import running
 from specproof.backends.hf import HFBackend
 from specproof.backends.table import TableBackend
@@ -87,13 +88,14 @@ def texts(case: Case, tokens: int) -> list[Told]:
     size = engine.target.vocabulary
     prompts = [[token % size for token in prompt] for prompt in PROMPTS]
     plan = Plan(tokens=tokens, length=length, at_once=64)
-    audit = Audit(engine, prompts, params, plan, reference, lambda _: None)
+    audit = Audit(prompts, params, plan, reference, lambda _: None, engine=engine)
     noise, told = np.random.default_rng(0), []
     with recorded(engine) as recorder:
         for text in running(engine, prompts, params, plan, SPECULATIVE):
-            portions = audit.scored(text, noise, recorder.take(text.request.sequence))
-            finish = text.request.sequence.finish_reason
-            right = ends_right(text.start, text.output, finish, engine.target.context)
+            sequence = text.request.sequence
+            begun = Text(text.prompt, text.start, text.output, recorder.take(sequence))
+            portions = audit.scored(begun, noise)
+            right = ends_right(text.start, text.output, sequence.finish_reason, engine.target.context)
             emissions = Emissions.join([portion.emissions for portion in portions])
             told.append(Told(emissions, np.concatenate([portion.gaps for portion in portions]), right))
     return told
@@ -146,7 +148,7 @@ def by_panel(case: Case, runs: int) -> float:
     size, found = engine.target.vocabulary, 0
     for seed in range(runs):
         plan = Plan(seed=seed)
-        audit = Audit(engine, PROMPTS, replace(params, ignore_eos=True), plan, reference, lambda _: None)
+        audit = Audit(PROMPTS, replace(params, ignore_eos=True), plan, reference, lambda _: None, engine=engine)
         audit.prefixes = [[token % size, other % size] for token in range(2) for other in range(4)]
         found += audit.panel().result.convicts(plan.levels)
     return found / runs

@@ -35,6 +35,22 @@ class Verdict(Enum):
         return 1 if self is Verdict.BIASED else 3
 
 
+class Judged:
+    """What has a verdict, in a word and as the exit code of a command."""
+
+    verdict: Verdict
+
+    @property
+    def ok(self) -> bool:
+        """Exact, lossless, or lossless within numerics."""
+        return self.exit_code == 0
+
+    @property
+    def exit_code(self) -> int:
+        """0 lossless, 1 biased, 3 no answer."""
+        return self.verdict.exit_code
+
+
 class Track(NamedTuple):
     """Capital of some bets as tokens came in.
 
@@ -110,7 +126,7 @@ class Table(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Answer:
+class Answer(Judged):
     """See the module.
 
     Attributes:
@@ -156,16 +172,6 @@ class Answer:
     notes: tuple[str, ...] = ()
     replay: str = ""
     versions: dict[str, str] = field(default_factory=lambda: versions())
-
-    @property
-    def ok(self) -> bool:
-        """Exact, lossless, or lossless within numerics."""
-        return self.exit_code == 0
-
-    @property
-    def exit_code(self) -> int:
-        """0 lossless, 1 biased, 3 no answer."""
-        return self.verdict.exit_code
 
     def __str__(self) -> str:
         lines = [f"{self.verdict.value}: {self.subject}: {self.reason}"]

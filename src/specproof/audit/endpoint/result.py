@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from specproof.audit.answer import Answer, Check, Family, Verdict, versions
+from specproof.audit.answer import Answer, Check, Family, Judged, Verdict, versions
 from specproof.audit.endpoint.plan import ROWS, WAGERS, EndpointPlan
 from specproof.audit.endpoint.verdict import Seen
+from specproof.audit.white.result import control_table
 
 
 @dataclass(frozen=True)
-class EndpointResult:
+class EndpointResult(Judged):
     """Audit of a server.
 
     Attributes:
@@ -38,16 +39,6 @@ class EndpointResult:
     tokens: int
     kept: str = ""
     replay: str = ""
-
-    @property
-    def ok(self) -> bool:
-        """Exact, lossless, or lossless within numerics."""
-        return self.exit_code == 0
-
-    @property
-    def exit_code(self) -> int:
-        """0 lossless, 1 biased, 3 no answer."""
-        return self.verdict.exit_code
 
     @property
     def tv(self) -> float | None:
@@ -161,6 +152,7 @@ class EndpointResult:
                 if ledger.positions
                 for part, value in asdict(ledger).items()
             },
+            tables=control_table(seen.control, None, (seen.ties, seen.control_ties)),
             notes=(*seen.remarks, *((f"every answer is in {self.kept}",) if self.kept else ())),
             replay=self.replay,
             versions=versions("httpx"),

@@ -10,16 +10,17 @@ from typing import Any
 import transformers
 
 from specproof.audit.answer import Answer
-from specproof.audit.generate.gathering import GenerateAudit, Panel
-from specproof.audit.generate.watch import Watched, watched
+from specproof.audit.generate.texts import GenerateAudit, bets
+from specproof.audit.generate.watch import watched
 from specproof.audit.generate.ways import Way
-from specproof.audit.white.fit import best_fit
-from specproof.audit.white.picture import bars, tracks
+from specproof.audit.white.forcing import reference_for
 from specproof.audit.white.plan import Plan, digest
-from specproof.audit.white.planner import Planner
 from specproof.audit.white.result import WhiteResult
-from specproof.audit.white.side import Side
-from specproof.audit.white.verdict import Findings, decide
+from specproof.audit.white.summary import Sides, summary
+from specproof.audit.white.verdict import decide
+from specproof.backends.hf import HFBackend
+from specproof.engine.engine import Engine
+from specproof.engine.loading import end_tokens
 from specproof.errors import SpecproofError
 from specproof.types import SamplingParams
 
@@ -69,57 +70,24 @@ def audit_generate(
     """
     plan = plan or Plan()
     tell = announce or (lambda _: None)
-    audit = GenerateAudit(model, tokenizer, way, prompts, _checked(params, prompts, plan), plan, tell)
-    setting = _setting(audit)
-    described = digest(plan.described(audit.mixture, setting))
-    tell(f"plan {described}: up to {plan.tokens} tokens, alpha {plan.alpha:g}")
-    control = audit.control()
-    tell(f"{control.tokens} tokens without speculation: p-value {control.arms().pvalue:.2g}; {audit.ledger}")
+    params = _checked(params, prompts, plan)
+    ends = tuple(end_tokens(model, tokenizer)) if tokenizer is not None else ()
+    engine = Engine(HFBackend(model), "none", tokenizer=tokenizer, eos=ends)
     with watched(model) as counts:
-        audit.counts = counts
+        audit = GenerateAudit(
+            prompts, params, plan, reference_for(engine.target), tell, bets(way),
+            model=model, way=way, engine=engine, ends=ends, watched=counts,
+        )  # fmt: skip
+        setting = _setting(audit)
+        described = digest(plan.described(audit.mixture, setting))
+        tell(f"plan {described}: up to {plan.tokens} tokens, alpha {plan.alpha:g}")
+        control = audit.control(HFBackend(model))
+        tell(f"{control.tokens} tokens without speculation: p-value {control.arms().pvalue:.2g}; {audit.ledger}")
         side, planner = audit.speculate()
-        panel = audit.panel() if plan.draws and not audit.greedy and not audit.misended else None
-    found = _findings(audit, (control, side), planner, panel, counts)
+        panel = audit.panel() if plan.draws and not audit.greedy and not audit.counts.misended else None
+    found = summary(Sides(control, side, planner), panel, audit.counts, tokenizer)
     verdict, reason = decide(found, plan)
     return GenerateResult(verdict, reason, setting, plan, described, found, replay)
-
-
-def _findings(
-    audit: GenerateAudit, sides: tuple[Side, Side], planner: Planner, panel: Panel | None, counts: Watched
-) -> Findings:
-    """Everything that was seen."""
-    control, side = sides
-    tv, fault = None, ""
-    if not audit.greedy and side.arms().convicts(audit.plan.barrier):
-        tv, fault = best_fit(side.evidence, planner)
-    elif panel is not None and panel.result.convicts(audit.plan.levels):
-        best = max(panel.foreseen, key=lambda each: each.fit, default=None)
-        named = best is not None and best.fit > 0
-        tv, fault = panel.result.tv, best.prediction.fault if best is not None and named else "no known fault"
-    # Of each family, what bets or panel would have shown first.
-    sooner = {p.fault: p for p in (planner.predictions(side.tokens) if planner.seen else ())}
-    for each in panel.foreseen if panel is not None else ():
-        other = sooner.get(each.prediction.fault)
-        if other is None or each.prediction.detectable < other.detectable:
-            sooner[each.prediction.fault] = each.prediction
-    return Findings(
-        bets=side.arms(),
-        control=control.arms(),
-        ledger=audit.ledger,
-        drafted=counts.drafted,
-        accepted=counts.accepted,
-        texts=audit.texts,
-        misended=audit.misended,
-        tv=tv,
-        fault=fault,
-        predictions=tuple(sooner.values()),
-        greedy=side.greedy(),
-        greedy_control=control.greedy(),
-        panel=panel.result if panel is not None else None,
-        panel_control=panel.control if panel is not None else None,
-        tracks=tracks(side.evidence) if not audit.greedy else (),
-        bars=bars(panel.draws, audit.tokenizer) if panel is not None else (),
-    )
 
 
 def _checked(params: SamplingParams, prompts: Sequence[Sequence[int]], plan: Plan) -> SamplingParams:

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from specproof.audit.answer import Answer, Check, Family, Table, Verdict
+from specproof.audit.answer import Answer, Check, Family, Judged, Table, Verdict
 from specproof.audit.rollouts.plan import BETS, CONVENTIONS, STALE, RolloutPlan
 from specproof.audit.rollouts.verdict import Seen
 
 
 @dataclass(frozen=True)
-class RolloutResult:
+class RolloutResult(Judged):
     """Audit of rollouts.
 
     Attributes:
@@ -32,16 +32,6 @@ class RolloutResult:
     digest: str
     seen: Seen
     replay: str = ""
-
-    @property
-    def ok(self) -> bool:
-        """Exact, lossless, or lossless within numerics."""
-        return self.exit_code == 0
-
-    @property
-    def exit_code(self) -> int:
-        """0 lossless, 1 biased, 3 no answer."""
-        return self.verdict.exit_code
 
     @property
     def tv(self) -> float | None:

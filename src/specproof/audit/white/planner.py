@@ -74,17 +74,11 @@ def panel_n95(out: Floats, row: Floats, level: float = 1e-3) -> float:
 
 
 class _Bet(NamedTuple):
-    """A bet that a family is looked for with: the law of a fault, at a share of the emissions."""
+    """A bet that a family is looked for with: the law of its fault, at a share of the emissions."""
 
     name: str
     weight: float
-    fault: Fault
     share: float
-
-    def ratio(self, emissions: Emissions) -> Floats:
-        """[n, V] the bet's e-value for every token that has target mass."""
-        out = self.fault.rows(emissions.target, emissions.draft)
-        return 1 - self.share + self.share * quotient(out, emissions.target)
 
 
 @dataclass
@@ -120,8 +114,9 @@ class Planner:
         for sums in self._sums.values():
             out = sums.fault.rows(emissions.target, emissions.draft)
             sums.tv += float(distance(out, emissions.target).sum())
+            ratio = quotient(out, emissions.target)
             for at, bet in enumerate(sums.bets):
-                sums.moments[:, at] += self._moments(emissions, out, bet)
+                sums.moments[:, at] += self._moments(emissions, out, 1 - bet.share + bet.share * ratio)
 
     def predictions(self, tokens: int) -> tuple[Prediction, ...]:
         """What each family would have meant for an audit of this many tokens; those that act here."""
@@ -140,10 +135,13 @@ class Planner:
         tv = sums.tv / self.seen
         return Prediction(sums.fault.name, tv, needed, name, tv * float(np.sqrt(needed / tokens)))
 
-    def _moments(self, emissions: Emissions, out: Floats, bet: _Bet) -> tuple[float, float]:
-        """Growth and variance of a bet's logarithm under rows [n, V] that come out, summed over emissions."""
+    def _moments(self, emissions: Emissions, out: Floats, ratio: Floats) -> tuple[float, float]:
+        """Growth and variance of a bet's logarithm under rows [n, V] that come out, summed over emissions.
+
+        The bet is given as its e-value for every token that has target mass.
+        """
         # A token without target mass convicts at once: it counts as the whole barrier.
-        ratio = np.where(emissions.target > 0, bet.ratio(emissions), 1 / self.alpha)
+        ratio = np.where(emissions.target > 0, ratio, 1 / self.alpha)
         logs = np.log(ratio, where=(out > 0) & (ratio > 0), out=np.zeros_like(ratio))
         growth = (out * logs).sum(1)
         variance = (out * logs**2).sum(1) - growth**2
@@ -156,6 +154,6 @@ def _bets_on(fault: Fault, mixture: Mixture) -> Iterator[_Bet]:
     """The bets that a family is looked for with: its own law, at every share."""
     for arm in mixture.arms:
         if isinstance(arm, Library) and fault in arm.faults:
-            yield from (_Bet(fault.name, mixture.weight(arm), fault, share) for share in arm.shares)
+            yield from (_Bet(fault.name, mixture.weight(arm), share) for share in arm.shares)
         if isinstance(arm, Temperature) and fault.name in arm.bets:
-            yield _Bet(fault.name, mixture.weight(arm), fault, 1.0)
+            yield _Bet(fault.name, mixture.weight(arm), 1.0)

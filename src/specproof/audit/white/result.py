@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from specproof.audit.answer import Answer, Check, Family, Table, Verdict
+from specproof.audit.answer import Answer, Check, Family, Judged, Table, Verdict
+from specproof.audit.white.draws import PanelResult
+from specproof.audit.white.near_tie import NearTies
 from specproof.audit.white.plan import BETS, Plan
-from specproof.audit.white.verdict import Findings
+from specproof.audit.white.verdict import Arms, Findings
 
 
 @dataclass(frozen=True)
-class WhiteResult:
+class WhiteResult(Judged):
     """Statistical audit of an engine whose target is at hand.
 
     Attributes:
@@ -30,16 +33,6 @@ class WhiteResult:
     digest: str
     findings: Findings
     replay: str = ""
-
-    @property
-    def ok(self) -> bool:
-        """Exact, lossless, or lossless within numerics."""
-        return self.exit_code == 0
-
-    @property
-    def exit_code(self) -> int:
-        """0 lossless, 1 biased, 3 no answer."""
-        return self.verdict.exit_code
 
     @property
     def tv(self) -> float | None:
@@ -142,25 +135,25 @@ class WhiteResult:
             panel=found.bars,
             families=tuple(families),
             ledger=asdict(found.ledger),
-            tables=_tables(found),
+            tables=control_table(found.control, found.panel_control, (found.greedy, found.greedy_control)),
             notes=found.notes,
             replay=self.replay,
         )
 
 
-def _tables(found: Findings) -> tuple[Table, ...]:
-    """Temperature 0 in numbers, and the control."""
-    control = found.control
-    rows = [("bets, speculation off", str(control.tokens), f"{control.pvalue:.2g}")]
-    if found.panel_control is not None:
-        rows.append(
-            ("panel, speculation off", str(found.panel_control.samples), f"{found.panel_control.pvalue:.2g}")
-        )
-    if found.greedy is not None:
-        rows = [("speculation on", str(found.greedy.tokens), str(found.greedy))]
-        if found.greedy_control is not None:
-            rows.append(("speculation off", str(found.greedy_control.tokens), str(found.greedy_control)))
-    heads = ("what", "tokens", "outcome" if found.greedy is not None else "p-value")
-    return (
-        Table("Control", "Speculation off is the control: it has to follow the same rows.", heads, tuple(rows)),
-    )
+def control_table(
+    bets: Arms | None, panel: PanelResult | None = None, ties: Sequence[NearTies | None] = (None, None)
+) -> tuple[Table, ...]:
+    """Bets and panel without speculation, for the page; at temperature 0 gaps with it and without."""
+    heads, rows = ("what", "tokens", "p-value"), []
+    if ties[0] is not None:
+        heads = ("what", "tokens", "outcome")
+        named = zip(("speculation on", "speculation off"), ties, strict=True)
+        rows = [(name, str(each.tokens), str(each)) for name, each in named if each is not None]
+    else:
+        if bets is not None:
+            rows.append(("bets, speculation off", str(bets.tokens), f"{bets.pvalue:.2g}"))
+        if panel is not None:
+            rows.append(("panel, speculation off", str(panel.samples), f"{panel.pvalue:.2g}"))
+    note = "Speculation off is the control: it has to follow the same rows."
+    return (Table("Control", note, heads, tuple(rows)),) if rows else ()

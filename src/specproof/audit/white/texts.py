@@ -16,8 +16,8 @@ from specproof.types import SamplingParams, TokenSequence
 Prompts = Sequence[Sequence[int]]
 
 
-class Text(NamedTuple):
-    """A finished text: number of its prompt, the sequence before its first token, the request."""
+class Begun(NamedTuple):
+    """A text of an engine: number of its prompt, the sequence before its first token, the request."""
 
     prompt: int
     start: TokenSequence
@@ -39,7 +39,7 @@ class Counts:
     misended: int = 0
     notes: dict[str, None] = field(default_factory=dict)
 
-    def add(self, text: Text, context: int) -> None:
+    def add(self, text: Begun, context: int) -> None:
         """Count a text."""
         request = text.request
         self.texts += 1
@@ -52,14 +52,14 @@ class Counts:
             self.misended += not ends_right(text.start, text.output, request.sequence.finish_reason, context)
 
 
-def begun(engine: Engine, prompts: Prompts, number: int, params: SamplingParams) -> Text:
+def begun(engine: Engine, prompts: Prompts, number: int, params: SamplingParams) -> Begun:
     """A text that is yet to be run, after a prompt; the parameters hold its seed."""
     request, start = (engine.requests(prompts[number], params)[0] for _ in range(2))
     start.read(len(start.unread))
-    return Text(number, start.sequence, request)
+    return Begun(number, start.sequence, request)
 
 
-def running(engine: Engine, prompts: Prompts, params: SamplingParams, plan: Plan, use: int) -> Iterator[Text]:
+def running(engine: Engine, prompts: Prompts, params: SamplingParams, plan: Plan, use: int) -> Iterator[Begun]:
     """Texts in turn of all prompts, `at_once` in the making at a time, until there are as many tokens as planned.
 
     Args:
@@ -90,7 +90,7 @@ def running(engine: Engine, prompts: Prompts, params: SamplingParams, plan: Plan
 
 def repeated_texts(
     engine: Engine, prefixes: Prompts, params: SamplingParams, plan: Plan, use: int
-) -> Iterator[Text]:
+) -> Iterator[Begun]:
     """Texts of the panel: every prefix `draws` times, each with a seed of its own.
 
     Args:

@@ -72,9 +72,11 @@ class Tolerant:
         return np.stack([column for rows in factors for column in self._clipped(rows, emissions)], 1)
 
     def _clipped(self, rows: Floats, emissions: Emissions) -> Iterator[Floats]:
+        least, most = rows.min(1), rows.max(1)
         for low, high in CLIPS:
             factor = np.clip(rows, low, high)
-            mean = (emissions.target * factor).sum(1) + self.delta * (factor.max(1) - factor.min(1))
+            ranges = np.clip(most, low, high) - np.clip(least, low, high)
+            mean = np.einsum("nv,nv->n", emissions.target, factor) + self.delta * ranges
             yield np.log(emissions.at_token(factor)) - np.log(mean)
 
     @staticmethod

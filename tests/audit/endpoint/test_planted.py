@@ -44,6 +44,10 @@ def test_a_clean_server_is_lossless(tmp_path):
     assert 0.2 < result.answer().acceptance < 0.8
     assert result.seen.rows == "the laws that the server reports"
     assert sum(check.level for check in result.checks) <= PLAN.alpha * (1 + 1e-12)
+    (control,) = result.answer().tables
+    assert control.rows == (
+        ("bets, speculation off", str(result.seen.control.tokens), f"{result.seen.control.pvalue:.2g}"),
+    )
 
 
 # Served texts, parameters, verdict, and words of the reason.

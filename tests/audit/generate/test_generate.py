@@ -1,6 +1,7 @@
 """Audits of transformers' generate on tiny models: its own ways pass, planted faults do not."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -156,6 +157,17 @@ def test_what_generate_does_not_have_is_refused(model, smaller):
         ways.early_exit(model, 2)
     with pytest.raises(SpecproofError, match="no prompts"):
         audit_generate(model, ways.assistant(smaller), (), SamplingParams(), PLAN)
+
+
+def test_repeated_prefixes_are_scored_under_the_parameters_of_their_texts(model):
+    """No chance in it: the rows that draws are compared with forbid what generate forbids, here the end."""
+    tokenizer = SimpleNamespace(eos_token_id=3, decode=str, all_special_ids=[])
+    plan = replace(PLAN, tokens=40, draws=16, prefixes=2, depth=2)
+    params = SamplingParams(min_tokens=4)
+    result = audit_generate(model, ways.early_exit(model, 1), PROMPTS, params, plan, tokenizer=tokenizer)
+    masses = [dict(zip(each.names, each.target, strict=True)) for each in result.findings.bars]
+    assert len(masses) == 2
+    assert all(mass.get("[3]", 0) == 0 for mass in masses), masses
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ the last token. Then the engines of the catalogue of seeded faults (`specproof a
    size found them. The same for panels.
 3. Faulty engines, in the same way, and controls.
 
-    python benchmarks/audit_calibration.py [--runs N] [--tokens N] [--faulty N] [--only PART]
+    python benchmarks/audit_calibration.py [--runs N] [--tokens N] [--faulty N] [--only PART] [--entry ID]
 """
 
 import argparse
@@ -174,6 +174,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=200, help="tokens of a correct run (default 200)")
     parser.add_argument("--faulty", type=int, default=40, help="runs of each fault (default 40)")
     parser.add_argument("--only", choices=("alarms", "faults", "engines"), help="one of the three parts")
+    parser.add_argument("--entry", action="append", default=[], help="of the catalogue; may be repeated")
     args = parser.parse_args()
     torch.set_num_threads(1)
     rows = world(np.random.default_rng(0))
@@ -182,7 +183,7 @@ def main() -> None:
     if args.only in (None, "faults"):
         power(rows, args.faulty)
     if args.only in (None, "engines"):
-        engines(args.faulty, Plan().levels[BETS])
+        engines(args.faulty, Plan().levels[BETS], args.entry)
 
 
 if __name__ == "__main__":

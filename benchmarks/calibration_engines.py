@@ -5,6 +5,7 @@ variance of every bet, the rate of tokens without mass, the rate of texts that e
 predicted tokens are made of texts of the other half.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -30,7 +31,10 @@ from specproof.noise import CounterNoise
 from specproof.testing.tiny import tiny_model
 
 PROMPTS = ((1, 0, 1), (2,), (0, 1, 2, 1))
-SLACK, POOL, LENGTH = 1.25, 8_000, 24
+SLACK, POOL, LENGTH = 1.25, 24_000, 24
+# Tokens of a control's run. Shifted positions move rows with rotary ones by little, since these are relative.
+CONTROL = 2_000
+ARCHITECTURES = {"B31": "gpt2"}
 
 
 @dataclass(frozen=True)
@@ -60,8 +64,9 @@ def built(case: Case):
     """The entry's engine with production's noise, and the reference for its texts."""
     audit = case.audit
     if isinstance(audit, EngineAudit):
-        engine = build_engine(audit.drafter, audit.rule)
-        reference = reference_for(HFBackend(tiny_model("llama", 4, seed=0)))
+        architecture = ARCHITECTURES.get(case.id, "llama")
+        engine = build_engine(audit.drafter, audit.rule, architecture)
+        reference = reference_for(HFBackend(tiny_model(architecture, 4, seed=0)))
     else:
         target, drafter = TableBackend(audit.target), ModelDrafter(TableBackend(audit.draft), max(2, audit.nodes))
         engine = Engine(target, drafter, "rejection", eos=audit.eos, adaptive=False)
@@ -154,12 +159,17 @@ def by_panel(case: Case, runs: int) -> float:
     return found / runs
 
 
-def engines(runs: int, alpha: float) -> None:
+def engines(runs: int, alpha: float, entries: Sequence[str]) -> None:
+    """Prints a line for each entry of the catalogue, or for some of them."""
     cases = [case for case in (*MUTANTS, *CONTROLS) if isinstance(case.audit, (EngineAudit, TableAudit))]
+    known = [case.id for case in cases]
+    if strange := set(entries) - set(known):
+        raise SystemExit(f"no entry {', '.join(sorted(strange))}: {', '.join(known)}")
+    cases = [case for case in cases if not entries or case.id in entries]
     print(
         f"\nEngines of the catalogue at alpha {alpha:g}: tokens predicted for 95 % power with the fault's own law,"
     )
-    print(f"and share of {runs} runs of {SLACK} times as many that convict; controls: of {POOL // 4} tokens\n")
+    print(f"and share of {runs} runs of {SLACK} times as many that convict; controls: of {CONTROL:,} tokens\n")
     print("| entry | what | tokens | convicted |")
     print("| --- | --- | --- | --- |")
     for case in cases:
@@ -175,7 +185,7 @@ def line(case: Case, runs: int, alpha: float) -> tuple[str, str]:
     pilot, rest = told[::2], told[1::2]
     rng = np.random.default_rng(1)
     control = case.id.startswith("C")
-    needed = POOL / 4 if control else predicted(pilot, alpha)
+    needed = CONTROL if control else predicted(pilot, alpha)
     have = sum(map(len, rest))
     if not control and SLACK * needed > have:
         # What a pilot of noise predicts, too: no bet grows, or too slowly to tell from that.

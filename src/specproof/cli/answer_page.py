@@ -17,10 +17,12 @@ WORDS = (
     "alarms, however often one looks. A correct engine's capital wanders below it and mostly falls."
 )
 PANEL_WORDS = (
-    "Some prefixes are repeated with a seed of its own each time. Bars are the shares of the tokens that came out "
-    "first, outlines the target's probabilities; the thin line is what chance does to a share, one standard "
-    "deviation to each side."
+    "Each is repeated, with a seed of its own each time. Bars are the shares of the tokens that came out "
+    "first, outlines {}; the thin line is what chance does to a share, one standard deviation to each side."
 )
+# What the outlines of the panel are, and what its draws are called; a server's rows need not be known.
+OUTLINES = {"endpoint": "the shares without speculation"}
+DRAWS = {"endpoint": "texts of both arms"}
 LEDGER_WORDS = "Total variation between rows of the engine's way of running the target and of one plain pass."
 
 
@@ -55,7 +57,8 @@ def number(value: float | None) -> str:
 
 
 def _sentence(words: str) -> str:
-    return words[:1].upper() + words[1:] + ("" if words.endswith((".", "?", "!")) else ".")
+    first = words[:1] if "://" in words.split(" ")[0] else words[:1].upper()
+    return first + words[1:] + ("" if words.endswith((".", "?", "!")) else ".")
 
 
 def _facts(answer: Answer) -> str:
@@ -65,7 +68,7 @@ def _facts(answer: Answer) -> str:
         facts.append((f"p-value; false alarms ≤ {number(answer.alpha)}", number(answer.pvalue), ""))
     facts.append(("tokens of running text", f"{answer.samples:,}", ""))
     if answer.draws:
-        facts.append(("draws after prefixes", f"{answer.draws:,}", ""))
+        facts.append((DRAWS.get(answer.kind, "draws after prefixes"), f"{answer.draws:,}", ""))
     if answer.acceptance is not None:
         facts.append(("acceptance", f"{answer.acceptance:.2f}", ""))
     if answer.tv is not None:
@@ -88,12 +91,14 @@ def _capital(answer: Answer) -> str:
 def _panel(answer: Answer) -> str:
     if not answer.panel:
         return ""
-    key = legend({"kept": "what came out", "outline": "the target's law"})
+    outline = OUTLINES.get(answer.kind, "the target's probabilities")
+    key = legend({"kept": "what came out", "outline": outline})
     cards = "".join(
         f'<section class="card"><h3>after <code>…{escape(bars.title)}</code></h3>{panel(i, bars)}</section>'
         for i, bars in enumerate(answer.panel)
     )
-    return f'<h2>Repeated prefixes</h2><p class="note">{PANEL_WORDS}</p>{key}<div class="prefixes">{cards}</div>'
+    note = f'<p class="note">{PANEL_WORDS.format(outline)}</p>'
+    return f'<h2>Repeated prefixes</h2>{note}{key}<div class="prefixes">{cards}</div>'
 
 
 def _tests(answer: Answer) -> str:

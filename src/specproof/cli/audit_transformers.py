@@ -35,6 +35,9 @@ def add_parser(kinds: Any) -> None:
     ways("--prompt-lookup", type=int, default=None, help="tokens that are looked up in the text", metavar="N")
     ways("--early-exit", type=int, default=None, help="draft with the first N layers", metavar="N")
     ways("--custom-generate", default=None, help="a decoding loop, as in package.module:function", metavar="NAME")
+    ways(
+        "--draft-model", default=None, help="with --custom-generate: bets get its rows and see more", metavar="DIR"
+    )
     ways("--options", type=json.loads, default={}, help="further arguments of generate", metavar="JSON")
     add_sampling_flags(parser)
     add = parser.add_argument
@@ -55,6 +58,8 @@ def run(args: argparse.Namespace) -> int:
     if len(given) != 1:
         flags = ", ".join("--" + name.replace("_", "-") for name in _WAYS)
         raise SpecproofError(f"{len(given)} ways to speculate were given; give one of {flags}")
+    if args.draft_model is not None and args.custom_generate is None:
+        raise SpecproofError("--draft-model is for --custom-generate; other ways know what they draft from")
     if not isinstance(args.options, dict):
         raise SpecproofError(f"--options {args.options!r} is no JSON object, as in '{{\"seed\": 1}}'")
     check_html(args)
@@ -94,7 +99,9 @@ def _way(args: argparse.Namespace, model: Any) -> Way:
     from specproof.engine.loading import load_model
 
     if args.custom_generate is not None:
-        return ways.custom(_function(args.custom_generate), args.options)
+        folder = args.draft_model
+        draft = None if folder is None else load_model(folder, args.dtype, args.device)
+        return ways.custom(_function(args.custom_generate), args.options, draft)
     if args.assistant is not None:
         way = ways.assistant(load_model(args.assistant, args.dtype, args.device))
     elif args.prompt_lookup is not None:

@@ -44,6 +44,11 @@ def test_a_clean_server_is_lossless(tmp_path):
     assert 0.2 < result.answer().acceptance < 0.8
     assert result.seen.rows == "the laws that the server reports"
     assert sum(check.level for check in result.checks) <= PLAN.alpha * (1 + 1e-12)
+    both, *known = result.answer().tracks
+    assert (both.name, both.at[0], both.at[-1]) == ("both arms", 0, result.tokens)
+    assert known
+    assert known[0].at[0] == 0
+    assert [bars.title for bars in result.answer().panel] == list(PROMPTS)
     (control,) = result.answer().tables
     assert control.rows == (
         ("bets, speculation off", str(result.seen.control.tokens), f"{result.seen.control.pvalue:.2g}"),

@@ -170,6 +170,30 @@ def test_repeated_prefixes_are_scored_under_the_parameters_of_their_texts(model)
     assert all(mass.get("[3]", 0) == 0 for mass in masses), masses
 
 
+@pytest.mark.parametrize("told", [True, False])
+def test_a_draft_model_lets_bets_see_what_a_loop_does_with_its_drafts(model, smaller, told):
+    """A correction from the whole target row; without draft rows the answer says that nothing here sees it."""
+
+    def redrawn(model, input_ids, logits_processor, stopping_criteria, generation_config, **kwargs):
+        tokens, drafted, accepted = input_ids, 0, 0
+        while tokens.shape[1] < generation_config.max_length:
+            target, draft = (
+                each(input_ids=tokens, use_cache=False).logits[0, -1].softmax(-1) for each in (model, smaller)
+            )
+            node = torch.multinomial(draft, 1)
+            kept = bool(torch.rand(1) < target[node] / draft[node])
+            drafted, accepted = drafted + 1, accepted + kept
+            token = node if kept else torch.multinomial(target, 1)
+            tokens = torch.cat([tokens, token[None]], 1)
+        return SimpleNamespace(sequences=tokens, statistics=[SimpleNamespace(drafted=drafted, accepted=accepted)])
+
+    way = ways.custom(redrawn, {}, smaller if told else None)
+    plan = replace(PLAN, tokens=3000 if told else 200, alpha=1e-3)
+    result = audit_generate(model, way, PROMPTS, SamplingParams(), plan)
+    assert result.verdict is (Verdict.BIASED if told else Verdict.INCONCLUSIVE), result
+    assert ("drawn from the target's row" if told else "nothing here sees any fault of drafts") in result.reason
+
+
 @pytest.mark.slow
 def test_the_panel_sees_what_bets_without_draft_rows_do_not(model):
     """A correction drawn from the whole target row, in a loop that says nothing of its drafts."""

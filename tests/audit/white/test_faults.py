@@ -107,6 +107,17 @@ def predictions():
     return {fault: p for p in planner.predictions(1000) for fault in FAMILIES if fault.name == p.fault}
 
 
+def test_without_draft_rows_there_is_a_bet_on_every_fault_that_needs_none():
+    """A plan that gives such a fault no bet would call it invisible at any length."""
+    target, draft = world()
+    planner = Planner(1e-3, Mixture.unplaced(drafts=False))
+    planner.add(Emissions.of(np.zeros(len(target)), target, draft))
+    needed = {each.fault: each.n95 for each in planner.predictions(1000)}
+    plain = [fault.name for fault in FAULTS if not fault.needs_draft and fault.name in needed]
+    assert len(plain) >= 4
+    assert all(np.isfinite(needed[name]) for name in plain), needed
+
+
 QUICK = [fault for fault in FAMILIES if fault.name in (FAULTS[0].name, FAULTS[3].name, "top-p 0.95 added")]
 
 

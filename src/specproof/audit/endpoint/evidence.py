@@ -22,11 +22,12 @@ from specproof.audit.endpoint.wire import Answer
 from specproof.audit.white.evidence import Evidence
 from specproof.audit.white.fit import best_fit
 from specproof.audit.white.near_tie import NearTies, margin_for
+from specproof.audit.white.picture import tracks
 from specproof.audit.white.planner import Prediction
 
 # Texts on which reported laws are compared with those of a model here.
 _LEDGER_TEXTS = 4
-_MOST_BARS = 12
+_MOST_BARS, _MOST_TITLE = 12, 40
 # Below so many equal texts after each prompt nothing is said of randomness.
 _FEWEST_EQUAL = 8
 
@@ -53,7 +54,7 @@ class Gathered:
         self._units: dict[str, dict[int, list[Units]]] = {arm: defaultdict(list) for arm in ARMS}
         self._wager, self._looks = Wager(), list[Look]()
         self._steady, self._drift = Drift(), Drift()
-        self._history: list[tuple[int, tuple[float, float]]] = []
+        self._history: list[tuple[int, float]] = []
         self._gaps, self._repeats = {arm: Gaps() for arm in ARMS}, Repeats()
 
     def round(self, off: Numbered, on: Numbered, number: int) -> None:
@@ -67,7 +68,7 @@ class Gathered:
                 self._take(arm, prompt, answer)
         if off and not self.greedy:
             self._compare(off, on, number)
-        self._history.append((self.tokens, (self._wager.log_e, self._known.sides[ON].evidence.log_e)))
+        self._history.append((self.tokens, self._wager.log_e))
 
     def _take(self, arm: str, prompt: int, answer: Answer) -> None:
         assert self._known is not None
@@ -198,13 +199,12 @@ class Gathered:
         return {arm: ties for arm, ties in found.items() if ties is not None}
 
     def _tracks(self) -> tuple[Track, ...]:
-        """Capital after each round; rows are known, or both arms are compared."""
-        at = tuple(tokens for tokens, _ in self._history)
-        if self.greedy or not at:
+        """Capital of both arms' comparison after each round, and of bets on known rows after each portion."""
+        if self.greedy or self._known is None:
             return ()
-        names = ("both arms", f"on {self.rows.words}")
-        columns = list(zip(*(logs for _, logs in self._history), strict=True))
-        return tuple(Track(n, at, c) for n, c in zip(names, columns, strict=True) if any(c))
+        at, logs = zip(*self._history, strict=True)
+        both = (Track("both arms", (0, *at), (0.0, *logs)),) if self._units[OFF] else ()
+        return (*both, *(tracks(self._known.sides[ON].evidence) if self.rows.words else ()))
 
     def _bars(self) -> tuple[Bars, ...]:
         """First units of both arms, the likeliest of each prompt."""
@@ -213,7 +213,9 @@ class Gathered:
             laws = [Counter(text[0] for text in texts) for texts in (off, self._units[ON][prompt])]
             names = [unit for unit, _ in (laws[0] + laws[1]).most_common(_MOST_BARS)]
             without, with_it = (tuple(law[name] / law.total() for name in names) for law in laws)
-            found.append(Bars(f"prompt {prompt + 1}", tuple(names), without, with_it, laws[1].total()))
+            shown = tuple(self.rows.unit(name) for name in names)
+            title = self.rows.prompts[prompt][-_MOST_TITLE:]
+            found.append(Bars(title, shown, without, with_it, laws[1].total()))
         return tuple(found)
 
     def _one_seed(self) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from specproof.audit.endpoint import coarse
 from specproof.audit.endpoint.ask import Granted
 from specproof.audit.endpoint.greedy import own_gaps
-from specproof.audit.endpoint.local import Local, mixture_for
+from specproof.audit.endpoint.local import Local
 from specproof.audit.endpoint.plan import ARMS, EndpointPlan
 from specproof.audit.endpoint.wire import Answer, Malformed
 from specproof.audit.white.emission import Floats
@@ -54,7 +54,7 @@ class Rows:
     def __init__(
         self, granted: Granted, params: SamplingParams, local: Local | None, prompts: Sequence[str]
     ) -> None:
-        self.granted, self.local = granted, local
+        self.granted, self.local, self.prompts = granted, local, prompts
         self.params = replace(params, ignore_eos=params.ignore_eos or granted.endless)
         self._starts = [] if local is None else [local.start(local.prompt(p), self.params) for p in prompts]
         # Between reported laws and those of the model here; of that model alone, where no laws are reported.
@@ -76,10 +76,16 @@ class Rows:
         told = self.granted.told > 0 and (greedy or replace(self.params, seed=None) == plain)
         return "the laws that the server reports" if told else ""
 
+    def unit(self, name: str) -> str:
+        """A unit of texts as a reader knows it: where tokens are told as numbers, the model's text of it."""
+        if self.local is None or not self.granted.ids or not name.isdecimal():
+            return name
+        return repr(self.local.tokenizer.decode([int(name)]))[1:-1]
+
     @property
     def mixture(self) -> Mixture:
         """The bets that fit."""
-        return coarse.MIXTURE if self.local is None else mixture_for(self.local.drafts)
+        return coarse.MIXTURE if self.local is None else Mixture.unplaced(self.local.drafts)
 
     def score(self, prompt: int, answer: Answer, rng: np.random.Generator) -> Text:
         """A text against its rows.

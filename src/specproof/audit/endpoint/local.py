@@ -12,7 +12,6 @@ from torch import Tensor
 
 from specproof.audit.endpoint.wire import Answer
 from specproof.audit.white.emission import UNDRAFTED, Emissions, Floats, Integers
-from specproof.audit.white.evidence import WITH_DRAFT, WITHOUT_DRAFT, Mixture
 from specproof.audit.white.forcing import Conditions, Reference, Scored, reference_for, rows_along, score
 from specproof.audit.white.ledger import Ledger, measure
 from specproof.audit.white.record import Places
@@ -21,12 +20,6 @@ from specproof.engine.engine import Engine
 from specproof.engine.loading import chat_tokens, end_tokens, load_model, load_tokenizer
 from specproof.errors import SpecproofError
 from specproof.types import SamplingParams, TokenSequence
-
-
-def mixture_for(drafts: bool) -> Mixture:
-    """The bets on texts of which nobody saw where drafts begin: one stratum."""
-    arms = WITH_DRAFT if drafts else WITHOUT_DRAFT
-    return Mixture(arms, everywhere=0.95, by_stratum=0.0, serial=0.025, repeats=0.025)
 
 
 class Local:

@@ -10,9 +10,10 @@ from typing import Any
 import transformers
 
 from specproof.audit.answer import Answer
-from specproof.audit.generate.texts import GenerateAudit, bets
+from specproof.audit.generate.texts import GenerateAudit
 from specproof.audit.generate.watch import watched
 from specproof.audit.generate.ways import Way
+from specproof.audit.white.evidence import Mixture
 from specproof.audit.white.forcing import reference_for
 from specproof.audit.white.plan import Plan, digest
 from specproof.audit.white.result import WhiteResult
@@ -75,7 +76,7 @@ def audit_generate(
     engine = Engine(HFBackend(model), "none", tokenizer=tokenizer, eos=ends)
     with watched(model) as counts:
         audit = GenerateAudit(
-            prompts, params, plan, reference_for(engine.target), tell, bets(way),
+            prompts, params, plan, reference_for(engine.target), tell, Mixture.unplaced(way.rows is not None),
             model=model, way=way, engine=engine, ends=ends, watched=counts,
         )  # fmt: skip
         setting = _setting(audit)

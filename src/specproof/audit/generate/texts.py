@@ -12,7 +12,6 @@ import torch
 from specproof.audit.generate.watch import Watched
 from specproof.audit.generate.ways import Way
 from specproof.audit.white.emission import UNDRAFTED
-from specproof.audit.white.evidence import WITH_DRAFT, WITHOUT_DRAFT, Mixture
 from specproof.audit.white.forcing import ends_right
 from specproof.audit.white.gathering import PANEL_PLAIN, PLAIN, Gathering, Text, Texts
 from specproof.audit.white.record import Places
@@ -94,12 +93,6 @@ class GenerateAudit(Gathering):
         watched.text(len(output))
         counts.texts, counts.drafted, counts.accepted = counts.texts + 1, watched.drafted, watched.accepted
         counts.misended += not ends_right(start, output, ended, self.engine.target.context)
-
-
-def bets(way: Way) -> Mixture:
-    """The bets on a way to speculate; where drafts begin is not known, so that there is one stratum."""
-    arms = WITHOUT_DRAFT if way.rows is None else WITH_DRAFT
-    return Mixture(arms, everywhere=0.95, by_stratum=0.0, serial=0.025, repeats=0.025)
 
 
 def _arguments(params: SamplingParams, ends: Sequence[int]) -> dict[str, Any]:

@@ -82,10 +82,17 @@ def prompt_lookup(model: Any, nodes: int) -> Way:
     return Way(f"prompt lookup of {nodes} tokens", {"prompt_lookup_num_tokens": nodes}, rows)
 
 
-def custom(function: Callable[..., Any], options: Mapping[str, Any]) -> Way:
-    """A decoding loop of somebody's own, and its arguments."""
+def custom(function: Callable[..., Any], options: Mapping[str, Any], draft: Any = None) -> Way:
+    """A decoding loop of somebody's own, and its arguments.
+
+    Args:
+        function, options: of `generate`.
+        draft: a model with the target's tokens; bets get its rows. The nearer it is to what the loop drafts with,
+            the more they see.
+    """
     name = getattr(function, "__qualname__", type(function).__name__)
-    return Way(f"custom_generate={name}", {"custom_generate": function, **options})
+    rows = None if draft is None else _by_model(draft)
+    return Way(f"custom_generate={name}", {"custom_generate": function, **options}, rows)
 
 
 def _by_model(model: Any) -> DraftRows:

@@ -6,9 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from specproof.audit.answer import split_alpha
-from specproof.audit.white.arms import Library
-from specproof.audit.white.evidence import WITH_DRAFT, WITHOUT_DRAFT, Mixture
-from specproof.audit.white.faults import FAULTS
+from specproof.audit.white.evidence import Mixture
 from specproof.audit.white.plan import Plan
 from specproof.errors import SpecproofError
 
@@ -22,16 +20,6 @@ CONVENTIONS = {
     "scaled": "log softmax(logits), divided by the temperature afterwards: no law, its exp does not sum to 1",
 }
 ANY = "any"
-
-
-# Faults that need no draft, for texts of which nobody knows the drafts.
-_PLAIN_FAULTS = Library(faults=tuple(fault for fault in FAULTS if not fault.needs_draft))
-
-
-def mixture_for(drafts: bool) -> Mixture:
-    """The bets on texts of which nobody saw where drafts begin: one stratum."""
-    arms = WITH_DRAFT if drafts else (*WITHOUT_DRAFT, _PLAIN_FAULTS)
-    return Mixture(arms, everywhere=0.95, by_stratum=0.0, serial=0.025, repeats=0.025)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
-from specproof.audit.rollouts.plan import BETS, STALE, RolloutPlan, mixture_for
+from specproof.audit.rollouts.plan import BETS, STALE, RolloutPlan
 from specproof.audit.rollouts.policy import Policy, goes_on
 from specproof.audit.rollouts.read import Rollout, Rollouts
 from specproof.audit.rollouts.result import RolloutResult
@@ -15,6 +15,7 @@ from specproof.audit.rollouts.scoring import Checkpoints, Sides, scored
 from specproof.audit.rollouts.stale import STALE_MIXTURE
 from specproof.audit.rollouts.texts import Text, texts_of
 from specproof.audit.rollouts.verdict import Seen, convicts, decide
+from specproof.audit.white.evidence import Mixture
 from specproof.audit.white.fit import best_fit
 from specproof.audit.white.ledger import Ledger, measure
 from specproof.audit.white.picture import tracks
@@ -50,7 +51,7 @@ def audit_rollouts(
     """
     plan, tell = plan or RolloutPlan(), announce or (lambda _: None)
     texts = texts_of(rollouts, against.policy, params, plan)
-    mixtures = {BETS: mixture_for(against.draft is not None)}
+    mixtures = {BETS: Mixture.unplaced(against.draft is not None)}
     if against.stale is not None:
         mixtures[STALE] = STALE_MIXTURE
     setting = _setting(rollouts, texts, against)

@@ -9,15 +9,20 @@ import numpy as np
 
 from specproof.audit.white.arms import Arm, DraftTilt, Library, Position, Serial, Temperature, log_sum
 from specproof.audit.white.emission import STRATA, Emissions, Flags, Floats
+from specproof.audit.white.faults import FAULTS
 from specproof.errors import SpecproofError
 
-WITHOUT_DRAFT: tuple[Arm, ...] = (
+_ALWAYS: tuple[Arm, ...] = (
     Temperature(),
     Position("A2 rank", "probability"),
     Position("A3 token order", "token"),
 )
+WITHOUT_DRAFT: tuple[Arm, ...] = (
+    *_ALWAYS,
+    Library(faults=tuple(fault for fault in FAULTS if not fault.needs_draft)),
+)
 WITH_DRAFT: tuple[Arm, ...] = (
-    *WITHOUT_DRAFT,
+    *_ALWAYS,
     Position("A4 draft / target", "ratio"),
     DraftTilt(),
     Library(),
@@ -52,6 +57,12 @@ class Mixture:
     def plain(arms: Sequence[Arm]) -> Mixture:
         """The mean of some arms, with nothing beside it."""
         return Mixture(tuple(arms), 1.0, 0.0, 0.0, 0.0)
+
+    @staticmethod
+    def unplaced(drafts: bool) -> Mixture:
+        """The bets on texts of which nobody saw where drafts begin, with draft rows or without: one stratum."""
+        arms = WITH_DRAFT if drafts else WITHOUT_DRAFT
+        return Mixture(arms, everywhere=0.95, by_stratum=0.0, serial=0.025, repeats=0.025)
 
     def weight(self, arm: Arm) -> float:
         """What one bet of an arm starts with, on all emissions."""

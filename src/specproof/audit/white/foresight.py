@@ -12,6 +12,10 @@ from specproof.audit.white.emission import Floats
 from specproof.audit.white.faults import Fault, distance
 from specproof.audit.white.planner import ACTS, FAMILIES, Prediction, noncentrality
 
+DRAFTS = "any fault of drafts"
+# Of running text whose draft rows nobody knows.
+UNSEEN = Prediction(DRAFTS, float("nan"), float("inf"), "none", float("inf"))
+
 
 class Foresight(NamedTuple):
     """A family on a panel: what it takes to be seen, and how much likelier (as a logarithm) it makes the draws."""
@@ -58,6 +62,22 @@ def foresee(draws: Draws, level: float) -> list[Foresight]:
             prediction = Prediction(fault.name, tv, n95, "panel", tv * float(np.sqrt(n95 / texts)))
             found.append(Foresight(prediction, fit))
     return found
+
+
+def unnamed(draws: Draws, level: float) -> Prediction:
+    """The smallest fault of drafts that a panel would have shown, where draft rows are not known.
+
+    Whatever the law that comes out, its chi-square divergence from the row is at least 4 times the square of its
+    total variation from it, in the cells that are counted.
+    """
+    counts = [draws.counted(place) for place in draws.prefixes.contexts]
+    seen = [count for count in counts if count.sum() > 0]
+    freedom = sum(len(count) - 1 for count in seen)
+    if freedom == 0:
+        return UNSEEN
+    total = sum(int(count.sum()) for count in seen)
+    smallest = float(np.sqrt(noncentrality(freedom, level) / (4 * total)))
+    return Prediction(DRAFTS, smallest, float(sum(map(len, draws.texts.values()))), "panel", smallest)
 
 
 def _out(fault: Fault, draws: Draws, place: Place, context: Context) -> Floats:

@@ -94,6 +94,9 @@ class _Sums:
 class Planner:
     """Adds up, over some of the emissions, what each family would have done there.
 
+    Attributes:
+        seen, drafted: how many emissions, and of those how many with a draft row.
+
     Args:
         alpha: the rate of false alarms.
         mixture: the bets, with their weights.
@@ -102,7 +105,7 @@ class Planner:
 
     def __init__(self, alpha: float, mixture: Mixture, families: Sequence[Fault] = FAMILIES) -> None:
         self.alpha = alpha
-        self.seen = 0
+        self.seen = self.drafted = 0
         self._sums: dict[str, _Sums] = {}
         for fault in families:
             bets = tuple(_bets_on(fault, mixture))
@@ -111,6 +114,7 @@ class Planner:
     def add(self, emissions: Emissions) -> None:
         """Take in emissions; they should be chosen without a look at what came out."""
         self.seen += len(emissions)
+        self.drafted += int(emissions.drafted.sum())
         for sums in self._sums.values():
             out = sums.fault.rows(emissions.target, emissions.draft)
             sums.tv += float(distance(out, emissions.target).sum())

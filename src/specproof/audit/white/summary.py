@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 from specproof.audit.white.draws import Draws, PanelResult
 from specproof.audit.white.fit import best_fit
-from specproof.audit.white.foresight import Foresight
+from specproof.audit.white.foresight import DRAFTS, UNSEEN, Foresight, unnamed
 from specproof.audit.white.picture import bars, tracks
+from specproof.audit.white.plan import PANEL
 from specproof.audit.white.planner import Planner, Prediction
 from specproof.audit.white.side import Side
 from specproof.audit.white.texts import Counts
@@ -33,7 +34,7 @@ class Sides(NamedTuple):
 
 def summary(sides: Sides, panel: Panel | None, counts: Counts, tokenizer: Any) -> Findings:
     """What the verdict depends on; the tokenizer names tokens in pictures."""
-    control, side, planner = sides
+    control, side = sides.control, sides.speculative
     tv, fault = _fit(sides, panel)
     return Findings(
         bets=side.arms(),
@@ -45,7 +46,7 @@ def summary(sides: Sides, panel: Panel | None, counts: Counts, tokenizer: Any) -
         misended=counts.misended,
         tv=tv,
         fault=fault,
-        predictions=_sooner(planner.predictions(side.tokens) if planner.seen else (), panel),
+        predictions=_predictions(sides, panel),
         greedy=side.greedy(),
         greedy_control=control.greedy(),
         notes=tuple(counts.notes),
@@ -67,11 +68,16 @@ def _fit(sides: Sides, panel: Panel | None) -> tuple[float | None, str]:
     return panel.result.tv, best.prediction.fault if best is not None and best.fit > 0 else "no known fault"
 
 
-def _sooner(bets: tuple[Prediction, ...], panel: Panel | None) -> tuple[Prediction, ...]:
+def _predictions(sides: Sides, panel: Panel | None) -> tuple[Prediction, ...]:
     """Of each family, what bets or panel would have shown first: the smaller detectable fault."""
-    found = {prediction.fault: prediction for prediction in bets}
+    planner, plan = sides.planner, sides.speculative.plan
+    if not planner.seen:
+        return ()
+    found = {prediction.fault: prediction for prediction in planner.predictions(sides.speculative.tokens)}
     for each in panel.foreseen if panel is not None else ():
         other = found.get(each.prediction.fault)
         if other is None or each.prediction.detectable < other.detectable:
             found[each.prediction.fault] = each.prediction
+    if not planner.drafted:
+        found[DRAFTS] = unnamed(panel.draws, plan.levels[PANEL]) if panel is not None else UNSEEN
     return tuple(found.values())

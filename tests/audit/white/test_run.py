@@ -18,6 +18,7 @@ from specproof.audit.white.run import audit_white
 from specproof.backends.hf import HFBackend
 from specproof.backends.table import TableBackend
 from specproof.drafters.model import ModelDrafter
+from specproof.drafters.ngram import NgramDrafter
 from specproof.drafters.none import NoDrafter
 from specproof.engine.engine import Engine
 from specproof.errors import SpecproofError
@@ -41,6 +42,9 @@ CONTROLS = {
     "block": lambda: table_engine(rule="block"),
     "other temperature, said so": lambda: draw.honest_drafter(table_engine()),
     "noise shared with the draft": lambda: other_engine("coupling", 3, coupled=True),
+    "looked up, noise shared": lambda: Engine(
+        TableBackend(tables()[0]), NgramDrafter(shortest=1), "coupling", max_batch=64, adaptive=False
+    ),
     "trees": lambda: other_engine("siblings", Tree((-1, -1, 0, 1))),
 }
 
@@ -62,7 +66,7 @@ def test_correct_engines_pass(name):
     assert result.exit_code == 0
     assert 0.05 < result.power <= 0.15
     assert result.tv is None
-    assert 0.3 < result.findings.acceptance < 0.9
+    assert 0.05 < result.findings.acceptance < 0.9
 
 
 FAULTS = {

@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 
 from specproof.audit.white.emission import BONUS, UNDRAFTED, Integers
+from specproof.drafters.replay import ReplayDrafter
 from specproof.engine.engine import Engine
-from specproof.types import Batch, Draft, Drafter, Noise, Output, Step, TokenSequence
+from specproof.types import Batch, Draft, Drafter, Key, Noise, Output, Step, TokenSequence
 
 LAST = BONUS - 1
 
@@ -44,30 +45,44 @@ class Block(NamedTuple):
     rows: list[Tensor]
 
 
+class _Probe:
+    """Noise around another, and whether it was asked."""
+
+    def __init__(self, inner: Noise) -> None:
+        self.inner, self.asked = inner, False
+
+    def choose(self, rows: Tensor, keys: Sequence[Key]) -> Tensor:
+        """See `Noise.choose`."""
+        self.asked = True
+        return self.inner.choose(rows, keys)
+
+
 class Recorder:
     """A drafter around another; see `Drafter`.
 
     Args:
         inner: the drafter.
-        secret: its point drafts are made from noise that decides the token, too (rule "coupling"): they are
-            not known beforehand, and no bet may use them.
+        coupled: the rule decides tokens by noise that the drafter has, too (rule "coupling"). Point drafts that
+            were made from it, or kept from texts that were, are not known beforehand: no bet may use them.
     """
 
-    def __init__(self, inner: Drafter, vocabulary: int, *, secret: bool = False) -> None:
-        self.inner, self.vocabulary, self.secret = inner, vocabulary, secret
+    def __init__(self, inner: Drafter, vocabulary: int, *, coupled: bool = False) -> None:
+        self.inner, self.vocabulary, self.coupled = inner, vocabulary, coupled
         self.drawn, self.chains = inner.drawn, inner.chains
         self._blocks: dict[TokenSequence, list[Block]] = {}
 
     def draft(self, batch: Batch, budget: Sequence[int], noise: Noise) -> Draft:
         """See `Drafter.draft`."""
-        draft = self.inner.draft(batch, budget, noise)
+        probe = _Probe(noise)
+        draft = self.inner.draft(batch, budget, probe)
+        known = not self.coupled or not (probe.asked or isinstance(self.inner, ReplayDrafter))
         for b, sequence in enumerate(batch):
             blocks = self._blocks.setdefault(sequence, [])
             # A step that ran out of memory is taken again.
             if blocks and blocks[-1].start == len(sequence.tokens):
                 blocks.pop()
             self._settle(sequence)
-            blocks.append(self._block(sequence, draft, b))
+            blocks.append(self._block(sequence, draft, b, known))
         return draft
 
     def observe(self, batch: Batch, steps: Sequence[Step], output: Output) -> None:
@@ -104,9 +119,9 @@ class Recorder:
             reached = len(sequence.tokens) - blocks[-1].start
             del blocks[-1].rows[reached:]
 
-    def _block(self, sequence: TokenSequence, draft: Draft, b: int) -> Block:
+    def _block(self, sequence: TokenSequence, draft: Draft, b: int, known: bool) -> Block:
         tree = draft.trees[b]
-        if len(tree) == 0 or self.secret:
+        if len(tree) == 0 or not known:
             rows = []
         elif tree.is_chain:
             rows = [self._row(draft, b, (slot,), slot) for slot in range(len(tree))]
@@ -128,7 +143,7 @@ class Recorder:
 def recorded(engine: Engine) -> Iterator[Recorder]:
     """Record an engine as long as this lasts."""
     inner = engine.drafting.drafter
-    recorder = Recorder(inner, engine.target.vocabulary, secret=engine.coupled)
+    recorder = Recorder(inner, engine.target.vocabulary, coupled=engine.coupled)
     engine.drafting.drafter = recorder
     try:
         yield recorder

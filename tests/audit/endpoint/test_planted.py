@@ -44,7 +44,7 @@ def test_a_clean_server_is_lossless(tmp_path):
     assert 0.2 < result.answer().acceptance < 0.8
     assert result.seen.rows == "the laws that the server reports"
     assert sum(check.level for check in result.checks) <= PLAN.alpha * (1 + 1e-12)
-    both, *known = result.answer().tracks
+    *known, both = result.answer().tracks
     assert (both.name, both.at[0], both.at[-1]) == ("both arms", 0, result.tokens)
     assert known
     assert known[0].at[0] == 0

@@ -204,7 +204,7 @@ class Gathered:
             return ()
         at, logs = zip(*self._history, strict=True)
         both = (Track("both arms", (0, *at), (0.0, *logs)),) if self._units[OFF] else ()
-        return (*both, *(tracks(self._known.sides[ON].evidence) if self.rows.words else ()))
+        return (*(tracks(self._known.sides[ON].evidence) if self.rows.words else ()), *both)
 
     def _bars(self) -> tuple[Bars, ...]:
         """First units of both arms, the likeliest of each prompt."""

@@ -197,6 +197,8 @@ class Drafter(Protocol):
         drawn: how its tokens are drawn, "point" if it drafts nothing. Where all texts of a batch are greedy it may
             give points whatever this says, see `may_draw`.
         chains: whether every tree it returns is a chain.
+        pure: may be left out, and is False then: whether its drafts are a function of the text so far, neither of
+            noise nor of other texts. Audits bet on such drafts whatever the rule.
     """
 
     drawn: Drawn

@@ -21,8 +21,8 @@ PANEL_WORDS = (
     "first, outlines {}; the thin line is what chance does to a share, one standard deviation to each side."
 )
 # What the outlines of the panel are, and what its draws are called; a server's rows need not be known.
-OUTLINES = {"endpoint": "the shares without speculation"}
-DRAWS = {"endpoint": "texts of both arms"}
+OUTLINES = {"endpoint": "the shares without speculation, which vary as much"}
+DRAWS = {"endpoint": "texts"}
 LEDGER_WORDS = "Total variation between rows of the engine's way of running the target and of one plain pass."
 
 

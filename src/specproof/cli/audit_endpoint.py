@@ -56,6 +56,7 @@ def _add_arms(parser: argparse.ArgumentParser) -> None:
     add("--reference", default=None, help="another server, asked without speculation in its place", metavar="URL")
     add("--model", default=None, help="a copy of the model: its rows are what tokens should follow", metavar="DIR")
     add("--draft-model", default=None, help="a draft model: bets with --model see more", metavar="DIR")
+    add("--draft-lookup", action="store_true", help="the same for a server that looks drafts up in the text")
     add("--dtype", default="float32", help="of these copies (default float32)")
     add("--threads", type=int, default=None, help="processor threads for them", metavar="N")
     add("--served-model", default="", help="name to ask for (default: the server's first)", metavar="NAME")
@@ -119,8 +120,12 @@ def run(args: argparse.Namespace) -> int:
         reference_name=args.reference_model,
         seeded=not args.no_seed,
     )
-    if args.draft_model is not None and args.model is None:
-        raise SpecproofError("--draft-model needs --model: give the model that is served as well")
+    given = [flag for flag in ("draft_model", "draft_lookup") if getattr(args, flag)]
+    flags = " and ".join("--" + flag.replace("_", "-") for flag in given)
+    if given and args.model is None:
+        raise SpecproofError(f"{flags} needs --model: give the model that is served as well")
+    if len(given) > 1:
+        raise SpecproofError(f"{flags}: give one, the nearer to what the server drafts with")
     manners = Manners(args.concurrency, args.rate, args.timeout, args.retries, args.backoff)
     return _audit(args, endpoint, plan, manners)
 
@@ -164,7 +169,7 @@ def _local(args: argparse.Namespace) -> Any:
     prepare_torch(args)
     from specproof.audit.endpoint.local import Local
 
-    return Local(args.model, args.draft_model, args.dtype, chat=args.chat)
+    return Local(args.model, args.draft_model, args.dtype, chat=args.chat, lookup=args.draft_lookup)
 
 
 def _named(args: argparse.Namespace, params: SamplingParams, prompts: Any) -> str:
@@ -176,6 +181,8 @@ def _named(args: argparse.Namespace, params: SamplingParams, prompts: Any) -> st
         "reference",
         "model",
         "draft_model",
+        "draft_lookup",
+        "dtype",
         "chat",
         "stream",
         "served_model",

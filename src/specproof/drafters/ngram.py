@@ -26,6 +26,7 @@ class NgramDrafter:
 
     drawn: Drawn = "point"
     chains = True
+    pure = True
 
     def __init__(self, longest: int = 8, shortest: int = 2, length: int = 15) -> None:
         if not 1 <= shortest <= longest:

@@ -63,6 +63,11 @@ class SuffixDrafter:
         self._own: dict[TokenSequence, SuffixAutomaton] = {}
         self._memory = [SuffixAutomaton(longest), SuffixAutomaton(longest)]  # older, newer
 
+    @property
+    def pure(self) -> bool:
+        """See `Drafter`."""
+        return self.remember == 0
+
     def draft(self, batch: Batch, budget: Sequence[int], noise: Noise) -> Draft:
         """A tree for each sequence, empty where nothing matches."""
         proposals = [self._propose(sequence, most) for sequence, most in zip(batch, budget, strict=True)]

@@ -62,6 +62,8 @@ def test_a_server_that_stops_is_3_in_one_line(capsys):
     [
         (["--on", "x"], "no JSON object"),
         (["--draft-model", "x"], "--draft-model needs --model"),
+        (["--draft-lookup"], "--draft-lookup needs --model"),
+        (["--model", "x", "--draft-model", "x", "--draft-lookup"], "give one"),
         (["--concurrency", "0"], "concurrency=0"),
         (["--regex", "a"], "regex does nothing in an audit of a server"),
         (["--html", "none/page.html"], "no such folder"),

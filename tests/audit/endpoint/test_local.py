@@ -75,6 +75,28 @@ def test_faults_of_the_draft_are_named_with_its_rows(tmp_path, with_draft):
     assert "drafted tokens not verified" in result.reason
 
 
+def test_looked_up_drafts_are_rows_of_their_own(tmp_path, model_folder):
+    """What followed the last tokens before is certain beforehand, and nothing else is a draft."""
+    local = Local(model_folder, dtype="float64", lookup=True)
+    start = local.start([1, 2, 3, 1, 2], SamplingParams(max_tokens=4))
+    (portion,) = local.scored(start, [3, 5, 1, 2], np.full(4, 0.5), 0.0, merged=False)
+    drafted = [row.argmax() if row.any() else None for row in portion.emissions.draft]
+    assert drafted == [3, 1, None, 2]
+    result = audit(tmp_path, Server(by_models, ids=True), plan=FEW, local=local)
+    assert result.seen.with_draft
+    assert result.seen.rows == "the rows of --model and of drafts"
+
+
+def test_what_bets_are_made_of_is_part_of_the_plan(tmp_path, local, with_draft):
+    """The same answers, bet on otherwise, are another audit."""
+    digests = {
+        audit(tmp_path / str(at), Server(by_models, ids=True), plan=FEW, local=each).digest
+        for at, each in enumerate((local, with_draft))
+        if (tmp_path / str(at)).mkdir() is None
+    }
+    assert len(digests) == 2
+
+
 def test_another_model_is_no_baseline(tmp_path, draft_folder):
     other = Local(draft_folder, dtype="float64")
     result = audit(tmp_path, Server(by_models, laws=True), plan=FEW, local=other)

@@ -10,19 +10,20 @@ from worlds import scores, table_engine, tables
 from specproof.audit.mutants import draw
 from specproof.audit.white.emission import BONUS, UNDRAFTED
 from specproof.audit.white.forcing import Conditions, ends_right, reference_for, score
-from specproof.audit.white.record import Recorder, recorded
+from specproof.audit.white.record import recorded
 from specproof.backends.hf import HFBackend
 from specproof.backends.table import TableBackend
+from specproof.drafters.hybrid import HybridDrafter
 from specproof.drafters.model import ModelDrafter
 from specproof.drafters.ngram import NgramDrafter
 from specproof.drafters.replay import ReplayDrafter
+from specproof.drafters.suffix import SuffixDrafter
 from specproof.engine.engine import Engine
 from specproof.errors import SpecproofError
-from specproof.noise import CounterNoise
 from specproof.sampling import warp_next
 from specproof.testing.tiny import recomputed_logits, tiny_model
 from specproof.tree import Tree
-from specproof.types import Draft, SamplingParams, TokenSequence
+from specproof.types import SamplingParams
 
 
 def run(engine, params=None, prompts=((1, 2), (3,))):
@@ -84,26 +85,41 @@ def test_coupled_drafts_are_never_known_beforehand():
     assert places.drafted > 0
 
 
-def test_drafts_that_ask_no_noise_are_known_beforehand_under_every_rule():
-    """A lookup is a function of the text: the default rule for it shares its noise with nobody."""
+def test_lookups_are_known_beforehand_under_every_rule():
+    """They are a function of the text: the default rule for them shares its noise with nobody."""
     target, _ = tables()
     for rule in ("walk", "coupling"):
         engine = Engine(TableBackend(target), NgramDrafter(shortest=1), rule, max_batch=2, adaptive=False)
         (_, places), *_ = run(engine, prompts=((1, 2, 1, 2, 1), (3, 4, 3)))
         assert places.rows, rule
+        assert places.hidden == 0
 
 
-@pytest.mark.parametrize("coupled", [True, False])
-def test_kept_texts_are_known_unless_their_noise_decides_again(coupled):
+@pytest.mark.parametrize("remember", [0, 400])
+def test_drafts_from_other_texts_are_secret_under_a_rule_that_shares_its_noise(remember):
+    """Texts of earlier requests with the same seed were decided by the noise that decides now."""
     target, _ = tables()
-    drafter = ReplayDrafter([], target.vocabulary, rows=False)
-    recorder = Recorder(drafter, target.vocabulary, coupled=coupled)
-    sequence = TokenSequence([1, 2], 2, SamplingParams(max_tokens=4), seed=0)
-    given = Draft((Tree.chain(2),), torch.tensor([[1, 2]]), None, "point")
-    drafter.draft = lambda batch, budget, noise: given
-    recorder.draft([sequence], [2], CounterNoise())
-    sequence.tokens += [1, 2, 3]
-    assert bool(recorder.take(sequence).rows) is not coupled
+    drafter = SuffixDrafter(branching=False, remember=remember)
+    engine = Engine(TableBackend(target), drafter, "coupling", max_batch=2, adaptive=False)
+    for _ in range(2):
+        (_, places), *_ = run(engine, prompts=((1, 2, 1, 2, 1), (3, 4, 3)))
+    assert places.drafted > 0
+    assert places.hidden == (places.drafted if remember else 0)
+    assert bool(places.rows) is (remember == 0)
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_what_only_holds_a_pure_drafter_is_not_one(kept):
+    """A pair of drafters may take either one's draft; nothing of it is believed."""
+    target, draft = tables()
+    lookup = ReplayDrafter([], target.vocabulary, rows=False) if kept else NgramDrafter(shortest=1)
+    other = ModelDrafter(TableBackend(draft), 3, coupled=True)
+    pair = HybridDrafter(lookup, other, target.vocabulary)
+    engine = Engine(TableBackend(target), pair, "coupling", adaptive=False)
+    (_, places), *_ = run(engine, prompts=((1, 2, 1, 2, 1),))
+    assert places.drafted > 0
+    assert places.hidden == places.drafted
+    assert not places.rows
 
 
 def test_a_recorder_leaves_the_engine_and_its_text_alone():

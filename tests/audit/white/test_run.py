@@ -58,13 +58,14 @@ def other_engine(rule, tree, **options):
 def test_correct_engines_pass(name):
     """False alarms: alpha is 1e-5 here, twice (with speculation and without).
 
-    Drafts made of the noise that decides the token have no row to bet with; for them a larger panel has to do.
+    Drafts made of the noise that decides the token have no row to bet with, and simulated p-values of a panel
+    cannot be as small as that alpha asks: no answer is right then.
     """
-    draws = 256 if name == "noise shared with the draft" else PLAN.draws
-    result = audit(CONTROLS[name](), plan=replace(PLAN, alpha=1e-5, draws=draws))
-    assert result.verdict is Verdict.LOSSLESS, result
-    assert result.exit_code == 0
-    assert 0.05 < result.power <= 0.15
+    blind = name == "noise shared with the draft"
+    result = audit(CONTROLS[name](), plan=replace(PLAN, alpha=1e-5))
+    assert result.verdict is (Verdict.INCONCLUSIVE if blind else Verdict.LOSSLESS), result
+    assert result.exit_code == (3 if blind else 0)
+    assert blind or 0.05 < result.power <= 0.15
     assert result.tv is None
     assert 0.05 < result.findings.acceptance < 0.9
 

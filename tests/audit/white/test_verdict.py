@@ -5,9 +5,10 @@ import pytest
 
 from specproof.audit.answer import Verdict
 from specproof.audit.white.evidence import Mixture
+from specproof.audit.white.foresight import UNSEEN
 from specproof.audit.white.ledger import Ledger
 from specproof.audit.white.near_tie import near_ties
-from specproof.audit.white.plan import Plan, digest
+from specproof.audit.white.plan import PANEL, Plan, digest
 from specproof.audit.white.planner import Prediction
 from specproof.audit.white.result import WhiteResult
 from specproof.audit.white.verdict import Arms, Findings, decide
@@ -41,6 +42,9 @@ CASES = [
     ({"drafted": 0, "accepted": 0}, Verdict.NOT_EXERCISED, "nothing was drafted"),
     ({"predictions": (Prediction("a fault", 0.1, 9e9, "", 0.2),)}, Verdict.INCONCLUSIVE, "give more tokens"),
     ({"predictions": ()}, Verdict.INCONCLUSIVE, "give more tokens"),
+    ({"predictions": (*SEEN, UNSEEN)}, Verdict.INCONCLUSIVE, "nothing here sees any fault of drafts"),
+    # 128 draws show 0.2, so 512 show 0.1.
+    ({"predictions": (Prediction("a fault", 0.1, 9e9, PANEL, 0.2),)}, Verdict.INCONCLUSIVE, "takes 512 draws"),
     ({"notes": ("speculation is off for this request",)}, Verdict.INCONCLUSIVE, "speculation is off"),
     (
         {"bets": Arms(highest=9.0, tolerant=1.0), "tv": 0.02, "ledger": BF16},

@@ -155,6 +155,7 @@ class Gathered:
             bets=known.sides[ON].arms() if playing else None,
             control=known.sides[OFF].arms() if playing and controlled else None,
             rows=words if playing or ties else "",
+            with_draft=self.rows.local is not None and self.rows.local.drafts,
             wager=self._wager.highest,
             looks=tuple(self._looks),
             drift=self._drift.ledger,

@@ -69,7 +69,7 @@ class Rows:
     def words(self) -> str:
         """Where they come from, in words; empty if rows are not known."""
         if self.local is not None:
-            return "the rows of --model and of the draft model" if self.local.drafts else "the rows of --model"
+            return "the rows of --model and of drafts" if self.local.drafts else "the rows of --model"
         plain = SamplingParams(max_tokens=self.params.max_tokens, ignore_eos=self.params.ignore_eos)
         greedy = self.params.temperature == 0
         # Reported laws are those before temperature and filters, on most servers.

@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from specproof.audit.endpoint.wire import Answer
 from specproof.audit.white.emission import UNDRAFTED, Emissions, Floats, Integers
@@ -16,9 +17,11 @@ from specproof.audit.white.forcing import Conditions, Reference, Scored, referen
 from specproof.audit.white.ledger import Ledger, measure
 from specproof.audit.white.record import Places
 from specproof.backends.hf import HFBackend
+from specproof.drafters.ngram import NgramDrafter
 from specproof.engine.engine import Engine
 from specproof.engine.loading import chat_tokens, end_tokens, load_model, load_tokenizer
 from specproof.errors import SpecproofError
+from specproof.noise import CounterNoise
 from specproof.types import SamplingParams, TokenSequence
 
 
@@ -31,11 +34,20 @@ class Local:
             server's own draft; the nearer it is, the more they see.
         dtype: of both.
         chat: whether prompts are messages.
+        lookup: in a draft model's place what followed the text's last tokens (1 to 4) before.
     """
 
     def __init__(
-        self, model: str, draft: str | None = None, dtype: str = "float32", *, chat: bool = False
+        self,
+        model: str,
+        draft: str | None = None,
+        dtype: str = "float32",
+        *,
+        chat: bool = False,
+        lookup: bool = False,
     ) -> None:
+        # What the bets are made of is part of the plan.
+        self.described = {"model": model, "drafts": "lookup" if lookup else draft, "dtype": dtype}
         loaded = load_model(model, dtype)
         self.tokenizer = load_tokenizer(model)
         self.chat = chat
@@ -44,11 +56,12 @@ class Local:
         self._engine = Engine(self._backend, "none", tokenizer=self.tokenizer, eos=self.ends)
         self._reference = reference_for(self._engine.target)
         self._draft = None if draft is None else reference_for(HFBackend(load_model(draft, dtype)))
+        self._lookup = NgramDrafter(longest=4, shortest=1, length=1) if lookup else None
 
     @property
     def drafts(self) -> bool:
-        """Whether there is a draft model."""
-        return self._draft is not None
+        """Whether there are rows of drafts."""
+        return self._draft is not None or self._lookup is not None
 
     def prompt(self, text: str) -> list[int]:
         """Tokens of a prompt."""
@@ -133,6 +146,8 @@ class Local:
             return []
         logits = self._reference(start.tokens + output, len(start.tokens))
         rows = {} if self._draft is None else self._draft_rows(self._draft, start, output)
+        if self._lookup is not None:
+            rows = self._looked_up(self._lookup, start, output)
         places = Places(np.full(len(output), UNDRAFTED), rows, len(rows))
         portions = score(start, output, logits, Conditions(places, noise, margin))
         if not merged:
@@ -157,6 +172,16 @@ class Local:
                 "give one with the same tokens"
             )
         return dict(enumerate(rows_along(start, output, logits)))
+
+    def _looked_up(self, lookup: NgramDrafter, start: TokenSequence, output: list[int]) -> dict[int, Tensor]:
+        """Certain rows of what would be proposed before each token; none where nothing is."""
+        found = {}
+        for at in range(len(output)):
+            sequence = replace(start, tokens=start.tokens + output[:at])
+            tokens = lookup.draft([sequence], [1], CounterNoise()).tokens
+            if tokens.shape[1]:
+                found[at] = one_hot(tokens[0, 0], self._engine.target.vocabulary).double()
+        return found
 
     @cached_property
     def _owner(self) -> Integers:

@@ -109,8 +109,7 @@ class EndpointAudit:
             "granted": asdict(self.granted),
             "params": repr(self.params),
             "prompts": f"{len(self.prompts)}, {prompts}",
-            "model": self.local is not None,
-            "draft model": self.local is not None and self.local.drafts,
+            "model": None if self.local is None else self.local.described,
             "trusted": self.trusted,
         }
 

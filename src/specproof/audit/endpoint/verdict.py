@@ -41,6 +41,7 @@ class Seen:
         drafts, control_drafts: what the server told of drafts in each arm; None if nothing.
         bets, control: bets on known rows, with speculation and without; None if rows are not known.
         rows: where known rows come from, in words; empty if they are not known.
+        with_draft: whether rows of drafts are among them.
         wager: logarithm of the highest capital of bets on two arms.
         looks: of the permutation test so far.
         drift: between reported laws with speculation and without; `steady` among those without.
@@ -63,6 +64,7 @@ class Seen:
     bets: Arms | None = None
     control: Arms | None = None
     rows: str = ""
+    with_draft: bool = False
     wager: float = 0.0
     looks: tuple[Look, ...] = ()
     drift: Ledger = field(default_factory=Ledger.empty)
@@ -96,7 +98,7 @@ class Seen:
         """
         whole = [p.detectable for p in self.predictions if p.fault == ANY]
         named = [p.detectable for p in self.predictions if p.fault != ANY and p.bet != "permutations"]
-        if self.bets is not None and "draft" in self.rows and named:
+        if self.bets is not None and self.with_draft and named:
             whole.append(max(named))
         return min(whole, default=float("inf"))
 
@@ -203,10 +205,10 @@ def _sampled(seen: Seen, plan: EndpointPlan) -> tuple[Verdict, str]:
         if noisy:
             return Verdict.WITHIN_NUMERICS, "tokens are off by no more than rounding moves them"
         return Verdict.LOSSLESS, "no difference was seen"
-    if not seen.controlled and "draft" not in seen.rows:
+    if not seen.controlled and not seen.with_draft:
         return Verdict.INCONCLUSIVE, (
             "no fault was seen, but faults that depend on the draft would not show so: give --off, --reference, "
-            "or --model with --draft-model"
+            "or --model with --draft-model or --draft-lookup"
         )
     return Verdict.INCONCLUSIVE, (
         f"no difference was seen, but one of TV {plan.detect:g} could have been missed (smallest "

@@ -83,8 +83,15 @@ class GenerateAudit(Gathering):
             self.watched.told = (said[0].drafted, said[0].accepted)
         self._count(start, output)
         # Where drafts begin is not known; their rows are, as far as the way tells them.
-        rows = {} if self.way.rows is None else self.way.rows(start, output)
-        return Text(number, start, output, Places(np.full(len(output), UNDRAFTED), rows, len(rows)))
+        strata = np.full(len(output), UNDRAFTED)
+        if self.way.rows is None:
+            return Text(number, start, output, Places(strata, {}, 1, hidden=1))
+        rows, size = self.way.rows(start, output), self.engine.target.vocabulary
+        if wrong := [len(row) for row in rows.values() if len(row) != size]:
+            raise SpecproofError(
+                f"the draft model has {wrong[0]} tokens and the target {size}; give one with the same tokens"
+            )
+        return Text(number, start, output, Places(strata, rows, len(rows)))
 
     def _count(self, start: TokenSequence, output: list[int]) -> None:
         """Count a text with speculation, and whether it ended where it should."""

@@ -36,7 +36,7 @@ class Way:
 
 def assistant(model: Any) -> Way:
     """A smaller model with the same tokens; it drafts under the target's sampling parameters."""
-    return Way("an assistant model", {"assistant_model": model}, _by_model(model))
+    return Way(f"assistant model {_name(model)}", {"assistant_model": model}, _by_model(model))
 
 
 def early_exit(model: Any, layers: int) -> Way:
@@ -90,9 +90,14 @@ def custom(function: Callable[..., Any], options: Mapping[str, Any], draft: Any 
         draft: a model with the target's tokens; bets get its rows. The nearer it is to what the loop drafts with,
             the more they see.
     """
-    name = getattr(function, "__qualname__", type(function).__name__)
+    name = f"custom_generate={getattr(function, '__qualname__', type(function).__name__)}"
     rows = None if draft is None else _by_model(draft)
-    return Way(f"custom_generate={name}", {"custom_generate": function, **options}, rows)
+    name += "" if draft is None else f", bets by the rows of {_name(draft)}"
+    return Way(name, {"custom_generate": function, **options}, rows)
+
+
+def _name(model: Any) -> str:
+    return str(model.name_or_path or type(model).__name__)
 
 
 def _by_model(model: Any) -> DraftRows:

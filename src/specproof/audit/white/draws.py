@@ -26,9 +26,9 @@ from specproof.audit.white.panel import (
     Group,
     dirichlet_terms,
     eased,
-    fisher,
     summed_g,
     tail_pvalue,
+    together,
 )
 from specproof.audit.white.plan import PANEL, REPEATS
 from specproof.audit.white.plan import STRATA as BY_PLACE
@@ -103,6 +103,8 @@ class Draws:
         # Of each context: the row that was drafted from there, and how many draws had one.
         self.drafts: dict[Place, Floats] = {}
         self.drafted: Counter[Place] = Counter()
+        # Whether anything was drafted on the way.
+        self.exercised = False
 
     def take(self, prefix: int, text: Sequence[int], places: Places | None = None) -> None:
         """Take in a text drawn after a prefix."""
@@ -148,9 +150,9 @@ class Draws:
             draws=sum(map(len, self.texts.values())),
             contexts=sum(map(len, depths)),
             samples=int(sum(group.observed.sum() for each in groups for group in each)),
-            pvalue=0.0 if forbidden else _together(by_depth),
+            pvalue=0.0 if forbidden else together(by_depth),
             by_depth=tuple(by_depth),
-            tolerant=0.0 if forbidden else _together(tolerant),
+            tolerant=0.0 if forbidden else together(tolerant),
             strata=_mean(logs),
             strata_tolerant=_mean(tolerant_logs),
             by_stratum=logs,
@@ -228,11 +230,6 @@ def _capital(groups: Sequence[Group]) -> float:
         return 0.0
     terms = sum(dirichlet_terms(group.observed, group.masses) for group in groups)
     return float(logsumexp(terms) - np.log(len(CONCENTRATIONS)))
-
-
-def _together(by_depth: Sequence[float]) -> float:
-    """One p-value: the better of the first tokens alone and of all depths together, times two."""
-    return min(1.0, 2 * by_depth[0], 2 * fisher(by_depth)) if by_depth else 1.0
 
 
 def _mean(logs: dict[str, float]) -> float:

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.stats import chi2
 
 from specproof.audit.white.contexts import Context, Place
 from specproof.audit.white.draws import Draws
-from specproof.audit.white.emission import Floats
+from specproof.audit.white.emission import Floats, Integers
 from specproof.audit.white.faults import Fault, distance
-from specproof.audit.white.planner import ACTS, FAMILIES, Prediction, noncentrality
+from specproof.audit.white.panel import MOST
+from specproof.audit.white.plan import PANEL
+from specproof.audit.white.planner import ACTS, FAMILIES, NOTHING, POWER, Prediction
 
-DRAFTS = "any fault of drafts"
+DRAFTS = "any fault of drafts, in the panel's cells"
 # Of running text whose draft rows nobody knows.
-UNSEEN = Prediction(DRAFTS, float("nan"), float("inf"), "none", float("inf"))
+UNSEEN = Prediction("any fault of drafts", float("nan"), float("inf"), NOTHING, float("inf"))
+
+
+# Simulated panels for a statement of power.
+_SIMULATED = 4_000
 
 
 class Foresight(NamedTuple):
@@ -25,41 +34,34 @@ class Foresight(NamedTuple):
 
 
 def foresee(draws: Draws, level: float) -> list[Foresight]:
-    """Every family that acts on the panel's contexts.
-
-    G grows by the number of draws times the chi-square divergence of what comes out, which the test at this level
-    has to tell from its degrees of freedom; `n95` counts draws of texts after all prefixes together.
+    """Every family that acts on the panel's contexts; `n95` counts draws of texts after all prefixes together.
 
     Args:
         draws: everything that came out.
         level: of the test of G.
     """
-    counts = {place: draws.counted(place) for place in draws.prefixes.contexts}
-    seen = {place: count for place, count in counts.items() if count.sum() > 0}
+    seen = _seen(draws)
     texts = sum(map(len, draws.texts.values()))
-    freedom = sum(len(count) - 1 for count in seen.values())
-    if not seen or freedom == 0:
-        return []
-    needed = noncentrality(freedom, level)
     total = sum(int(count.sum()) for count in seen.values())
+    freedom = _by_depth({place: len(count) - 1 for place, count in seen.items()})
     found = []
-    for fault in FAMILIES:
-        tv = away = fit = 0.0
+    for fault in FAMILIES if freedom.sum() else ():
+        tv = missing = fit = 0.0
+        away = {}
         for place, count in seen.items():
             context = draws.prefixes.contexts[place]
             out = _out(fault, draws, place, context)
             law = context.pooled(out)
-            missing = 1 - law.sum()
             tv += count.sum() * float(distance(out[None], context.row[None])[0])
-            away += count.sum() * float(((law - context.masses) ** 2 / context.masses).sum())
-            # One draw without mass convicts: expecting three of them is as good as the whole shift.
-            away += count.sum() * missing / 3 * needed
+            away[place] = count.sum() * float(((law - context.masses) ** 2 / context.masses).sum())
+            missing += count.sum() * (1 - law.sum())
             with np.errstate(divide="ignore"):
                 fit += float((count[count > 0] * np.log(law[count > 0] / context.masses[count > 0])).sum())
         tv /= total
         if tv > ACTS:
-            n95 = texts * needed / away if away > 0 else float("inf")
-            prediction = Prediction(fault.name, tv, n95, "panel", tv * float(np.sqrt(n95 / texts)))
+            # One draw without mass convicts: three of them are expected to leave none with 5 %.
+            scale = min(_scale(freedom, _by_depth(away), level), 3 / missing if missing > 0 else float("inf"))
+            prediction = Prediction(fault.name, tv, texts * scale, PANEL, tv * float(np.sqrt(scale)))
             found.append(Foresight(prediction, fit))
     return found
 
@@ -68,16 +70,52 @@ def unnamed(draws: Draws, level: float) -> Prediction:
     """The smallest fault of drafts that a panel would have shown, where draft rows are not known.
 
     Whatever the law that comes out, its chi-square divergence from the row is at least 4 times the square of its
-    total variation from it, in the cells that are counted.
+    total variation from it, in the cells that are counted. First tokens do not count: many engines draw them
+    from the prompt's own pass, without a draft.
     """
-    counts = [draws.counted(place) for place in draws.prefixes.contexts]
-    seen = [count for count in counts if count.sum() > 0]
-    freedom = sum(len(count) - 1 for count in seen)
-    if freedom == 0:
+    seen = _seen(draws)
+    freedom = _by_depth({place: len(count) - 1 for place, count in seen.items()})
+    drafted = _by_depth({place: float(count.sum()) if place.path else 0.0 for place, count in seen.items()})
+    if not draws.exercised or not freedom.sum() or not drafted.sum():
         return UNSEEN
-    total = sum(int(count.sum()) for count in seen)
-    smallest = float(np.sqrt(noncentrality(freedom, level) / (4 * total)))
-    return Prediction(DRAFTS, smallest, float(sum(map(len, draws.texts.values()))), "panel", smallest)
+    smallest = float(np.sqrt(_scale(freedom, 4 * drafted, level)))
+    return Prediction(DRAFTS, smallest, float(sum(map(len, draws.texts.values()))), PANEL, smallest)
+
+
+def _seen(draws: Draws) -> dict[Place, Integers]:
+    """[K] counts in the cells of every context that draws came to."""
+    counts = {place: draws.counted(place) for place in draws.prefixes.contexts}
+    return {place: count for place, count in counts.items() if count.sum() > 0}
+
+
+def _by_depth(values: Mapping[Place, float]) -> Floats:
+    """[depths] sums over the contexts of each depth."""
+    found = np.zeros(1 + max((len(place.path) for place in values), default=0))
+    for place, value in values.items():
+        found[len(place.path)] += value
+    return found
+
+
+def _scale(freedom: Floats, away: Floats, level: float) -> float:
+    """By how much shifts of G, [depths] by their degrees of freedom, must grow to be seen with 95 % power.
+
+    The panel's p-value (`panel.together`) is simulated, with the same numbers for every scale.
+    """
+    tested = freedom > 0
+    freedom, away, count = freedom[tested], away[tested], int(tested.sum())
+    rng = np.random.default_rng(0)
+    shifted, rest = rng.normal(size=(_SIMULATED, len(freedom))), np.zeros((_SIMULATED, len(freedom)))
+    rest[:, freedom > 1] = rng.chisquare(freedom[freedom > 1] - 1, size=(_SIMULATED, int((freedom > 1).sum())))
+
+    def short(log_scale: float) -> float:
+        # Simulated p-values cannot be smaller.
+        pvalues = np.maximum(chi2.sf((shifted + np.sqrt(np.exp(log_scale) * away)) ** 2 + rest, freedom), 1 / MOST)
+        whole = chi2.sf(-2 * np.log(pvalues).sum(1), 2 * count)
+        best = np.minimum(np.minimum(pvalues[:, 0], whole), count * pvalues.min(1))
+        return POWER - float(((3 if count > 1 else 1) * best <= level).mean())
+
+    least, most = np.log(1e-6), np.log(1e9)
+    return float(np.exp(brentq(short, least, most, xtol=1e-3))) if short(most) < 0 else float("inf")
 
 
 def _out(fault: Fault, draws: Draws, place: Place, context: Context) -> Floats:

@@ -129,6 +129,9 @@ class Gathering(ABC):
             for text in texts:
                 portions = self.scored(text, noise)
                 side.take(text.prompt, text.output, portions)
+                if text.places is not None:
+                    counts.rows += len(text.places.rows)
+                    counts.hidden += text.places.hidden
                 for portion in portions if not self.greedy else ():
                     planner.add(portion.emissions.some(slice(ahead, None, stride)))
                     ahead = (ahead - len(portion.emissions)) % stride
@@ -153,7 +156,9 @@ class Gathering(ABC):
         return Panel(draws, result, control, foresee(draws, plan.levels[PANEL]))
 
     def _drawn(self, prefixes: Prefixes, params: SamplingParams, use: int) -> Draws:
-        draws = Draws(prefixes)
-        for text in self.repeated(params, use):
-            draws.take(text.prompt, text.output, text.places)
+        draws, before = Draws(prefixes), self.counts.drafted
+        with closing(self.repeated(params, use)) as texts:
+            for text in texts:
+                draws.take(text.prompt, text.output, text.places)
+        draws.exercised = self.counts.drafted > before
         return draws

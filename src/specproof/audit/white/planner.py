@@ -24,6 +24,8 @@ from specproof.audit.white.faults import EXPONENTS, FAULTS, Fault, distance, tem
 
 POWER = 0.95
 _SIGMAS = float(norm.ppf(POWER))
+# The bet that sees a family which none does.
+NOTHING = "nothing"
 # A family that moves less than this on average does not act here.
 ACTS = 1e-4
 # The faults of every statement of power: the library, and temperatures on both sides.
@@ -95,7 +97,7 @@ class Planner:
     """Adds up, over some of the emissions, what each family would have done there.
 
     Attributes:
-        seen, drafted: how many emissions, and of those how many with a draft row.
+        seen: how many emissions.
 
     Args:
         alpha: the rate of false alarms.
@@ -105,7 +107,7 @@ class Planner:
 
     def __init__(self, alpha: float, mixture: Mixture, families: Sequence[Fault] = FAMILIES) -> None:
         self.alpha = alpha
-        self.seen = self.drafted = 0
+        self.seen = 0
         self._sums: dict[str, _Sums] = {}
         for fault in families:
             bets = tuple(_bets_on(fault, mixture))
@@ -114,7 +116,6 @@ class Planner:
     def add(self, emissions: Emissions) -> None:
         """Take in emissions; they should be chosen without a look at what came out."""
         self.seen += len(emissions)
-        self.drafted += int(emissions.drafted.sum())
         for sums in self._sums.values():
             out = sums.fault.rows(emissions.target, emissions.draft)
             sums.tv += float(distance(out, emissions.target).sum())
@@ -132,7 +133,7 @@ class Planner:
         return self._sums[name].tv / max(1, self.seen) if name in self._sums else None
 
     def _prediction(self, sums: _Sums, tokens: int) -> Prediction:
-        found = [("none", float("inf"))]
+        found = [(NOTHING, float("inf"))]
         for bet, (growth, variance) in zip(sums.bets, sums.moments.T / self.seen, strict=True):
             found.append((bet.name, n95(growth, variance, -np.log(self.alpha) - np.log(bet.weight))))
         name, needed = min(found, key=lambda each: each[1])

@@ -15,9 +15,8 @@ import torch
 from torch import Tensor
 
 from specproof.audit.white.emission import BONUS, UNDRAFTED, Integers
-from specproof.drafters.replay import ReplayDrafter
 from specproof.engine.engine import Engine
-from specproof.types import Batch, Draft, Drafter, Key, Noise, Output, Step, TokenSequence
+from specproof.types import Batch, Draft, Drafter, Noise, Output, Step, TokenSequence
 
 LAST = BONUS - 1
 
@@ -28,12 +27,14 @@ class Places(NamedTuple):
     Attributes:
         strata: [n] as in `emission.STRATA`.
         rows: by place in the output, the row that was drafted from, as far as the drafter gives one.
-        drafted: places in drafts of one node or more.
+        drafted: drafts of one node or more.
+        hidden: of these, those of which no row is known beforehand.
     """
 
     strata: Integers
     rows: dict[int, Tensor]
     drafted: int
+    hidden: int = 0
 
 
 class Block(NamedTuple):
@@ -45,44 +46,31 @@ class Block(NamedTuple):
     rows: list[Tensor]
 
 
-class _Probe:
-    """Noise around another, and whether it was asked."""
-
-    def __init__(self, inner: Noise) -> None:
-        self.inner, self.asked = inner, False
-
-    def choose(self, rows: Tensor, keys: Sequence[Key]) -> Tensor:
-        """See `Noise.choose`."""
-        self.asked = True
-        return self.inner.choose(rows, keys)
-
-
 class Recorder:
     """A drafter around another; see `Drafter`.
 
     Args:
         inner: the drafter.
         coupled: the rule decides tokens by noise that the drafter has, too (rule "coupling"). Point drafts that
-            were made from it, or kept from texts that were, are not known beforehand: no bet may use them.
+            were made from it, or kept from texts that were, are not known beforehand: no bet may use them. Only
+            a drafter that says it is `pure`, a function of the text so far and of nothing else, is believed.
     """
 
     def __init__(self, inner: Drafter, vocabulary: int, *, coupled: bool = False) -> None:
-        self.inner, self.vocabulary, self.coupled = inner, vocabulary, coupled
+        self.inner, self.vocabulary, self.secret = inner, vocabulary, coupled and not getattr(inner, "pure", False)
         self.drawn, self.chains = inner.drawn, inner.chains
         self._blocks: dict[TokenSequence, list[Block]] = {}
 
     def draft(self, batch: Batch, budget: Sequence[int], noise: Noise) -> Draft:
         """See `Drafter.draft`."""
-        probe = _Probe(noise)
-        draft = self.inner.draft(batch, budget, probe)
-        known = not self.coupled or not (probe.asked or isinstance(self.inner, ReplayDrafter))
+        draft = self.inner.draft(batch, budget, noise)
         for b, sequence in enumerate(batch):
             blocks = self._blocks.setdefault(sequence, [])
             # A step that ran out of memory is taken again.
             if blocks and blocks[-1].start == len(sequence.tokens):
                 blocks.pop()
             self._settle(sequence)
-            blocks.append(self._block(sequence, draft, b, known))
+            blocks.append(self._block(sequence, draft, b))
         return draft
 
     def observe(self, batch: Batch, steps: Sequence[Step], output: Output) -> None:
@@ -99,18 +87,19 @@ class Recorder:
         count = len(sequence.output)
         strata = np.full(count, UNDRAFTED, dtype=np.int64)
         rows: dict[int, Tensor] = {}
-        drafted = 0
+        drafted = hidden = 0
         for block in self._blocks.pop(sequence, []):
             first = block.start - sequence.prompt_length
             rows |= {first + slot: row for slot, row in enumerate(block.rows) if first + slot < count}
             drafted += block.nodes > 0
+            hidden += block.nodes > 0 and self.secret
             # Up to the end: the next block overwrites what is its own.
             slots = np.arange(count - first)
             within = np.minimum(slots, LAST)
             strata[first:] = np.where(slots >= block.nodes, BONUS, within) if block.chain else within
             if block.nodes == 0:
                 strata[first:] = UNDRAFTED
-        return Places(strata, rows, drafted)
+        return Places(strata, rows, drafted, hidden)
 
     def _settle(self, sequence: TokenSequence) -> None:
         """Drop the last block's rows for places that were not reached."""
@@ -119,9 +108,9 @@ class Recorder:
             reached = len(sequence.tokens) - blocks[-1].start
             del blocks[-1].rows[reached:]
 
-    def _block(self, sequence: TokenSequence, draft: Draft, b: int, known: bool) -> Block:
+    def _block(self, sequence: TokenSequence, draft: Draft, b: int) -> Block:
         tree = draft.trees[b]
-        if len(tree) == 0 or not known:
+        if len(tree) == 0 or self.secret:
             rows = []
         elif tree.is_chain:
             rows = [self._row(draft, b, (slot,), slot) for slot in range(len(tree))]

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
 from specproof.audit.answer import Answer, Check, Family, Judged, Table, Verdict
 from specproof.audit.white.draws import PanelResult
 from specproof.audit.white.near_tie import NearTies
-from specproof.audit.white.plan import BETS, Plan
+from specproof.audit.white.plan import BETS, PANEL, Plan
+from specproof.audit.white.planner import NOTHING
 from specproof.audit.white.verdict import Arms, Findings
 
 
@@ -74,7 +77,7 @@ class WhiteResult(Judged):
             lines += [self._evidence(), *self._panel()]
         else:
             lines.append(str(found.greedy))
-        if found.predictions and self.verdict is not Verdict.BIASED:
+        if np.isfinite(self.power) and self.verdict is not Verdict.BIASED:
             hidden = max(found.predictions, key=lambda prediction: prediction.detectable)
             lines.append(f"known faults of TV {self.power:.3f} are caught with 95 % power (least: {hidden.fault})")
         lines.append(f"acceptance {found.acceptance:.2f}, {found.accepted} of {found.drafted} drafted")
@@ -112,7 +115,7 @@ class WhiteResult(Judged):
         """The common form of audits' answers."""
         found = self.findings
         families = (
-            Family(p.fault, p.tv, p.n95, p.detectable, "panel" if p.bet == "panel" else "bets")
+            Family(p.fault, p.tv, p.n95, p.detectable, p.bet if p.bet in (PANEL, NOTHING) else "bets")
             for p in found.predictions
         )
         return Answer(
@@ -146,7 +149,7 @@ def control_table(
 ) -> tuple[Table, ...]:
     """Bets and panel without speculation, for the page; at temperature 0 gaps with it and without."""
     heads, rows = ("what", "tokens", "p-value"), []
-    if ties[0] is not None:
+    if ties[1] is not None:
         heads = ("what", "tokens", "outcome")
         named = zip(("speculation on", "speculation off"), ties, strict=True)
         rows = [(name, str(each.tokens), str(each)) for name, each in named if each is not None]

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from specproof.audit.white.draws import Draws, PanelResult
 from specproof.audit.white.fit import best_fit
-from specproof.audit.white.foresight import DRAFTS, UNSEEN, Foresight, unnamed
+from specproof.audit.white.foresight import UNSEEN, Foresight, unnamed
 from specproof.audit.white.picture import bars, tracks
 from specproof.audit.white.plan import PANEL
 from specproof.audit.white.planner import Planner, Prediction
@@ -46,7 +46,7 @@ def summary(sides: Sides, panel: Panel | None, counts: Counts, tokenizer: Any) -
         misended=counts.misended,
         tv=tv,
         fault=fault,
-        predictions=_predictions(sides, panel),
+        predictions=_predictions(sides, panel, blind=counts.hidden > 0 or not counts.rows),
         greedy=side.greedy(),
         greedy_control=control.greedy(),
         notes=tuple(counts.notes),
@@ -68,8 +68,11 @@ def _fit(sides: Sides, panel: Panel | None) -> tuple[float | None, str]:
     return panel.result.tv, best.prediction.fault if best is not None and best.fit > 0 else "no known fault"
 
 
-def _predictions(sides: Sides, panel: Panel | None) -> tuple[Prediction, ...]:
-    """Of each family, what bets or panel would have shown first: the smaller detectable fault."""
+def _predictions(sides: Sides, panel: Panel | None, *, blind: bool) -> tuple[Prediction, ...]:
+    """Of each family, what bets or panel would have shown first: the smaller detectable fault.
+
+    Bets are blind to faults of drafts where rows of drafts are not known; then all such faults are one family.
+    """
     planner, plan = sides.planner, sides.speculative.plan
     if not planner.seen:
         return ()
@@ -78,6 +81,7 @@ def _predictions(sides: Sides, panel: Panel | None) -> tuple[Prediction, ...]:
         other = found.get(each.prediction.fault)
         if other is None or each.prediction.detectable < other.detectable:
             found[each.prediction.fault] = each.prediction
-    if not planner.drafted:
-        found[DRAFTS] = unnamed(panel.draws, plan.levels[PANEL]) if panel is not None else UNSEEN
+    if blind:
+        drafts = UNSEEN if panel is None else unnamed(panel.draws, plan.levels[PANEL])
+        found[drafts.fault] = drafts
     return tuple(found.values())

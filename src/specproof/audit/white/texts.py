@@ -31,12 +31,21 @@ class Begun(NamedTuple):
 
 @dataclass
 class Counts:
-    """What is counted while an engine speculates."""
+    """What is counted while an engine speculates.
+
+    Attributes:
+        drafted, accepted: nodes.
+        texts, misended: how many, and of these, that did not end where plain decoding ends them.
+        rows, hidden: of running text, tokens whose draft row is known, and drafts of which none is.
+        notes: warnings and errors, each once.
+    """
 
     drafted: int = 0
     accepted: int = 0
     texts: int = 0
     misended: int = 0
+    rows: int = 0
+    hidden: int = 0
     notes: dict[str, None] = field(default_factory=dict)
 
     def add(self, text: Begun, context: int) -> None:

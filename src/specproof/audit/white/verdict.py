@@ -10,8 +10,8 @@ from specproof.audit.answer import Bars, Track, Verdict
 from specproof.audit.white.draws import PanelResult
 from specproof.audit.white.ledger import ROUNDING, Ledger
 from specproof.audit.white.near_tie import NearTies
-from specproof.audit.white.plan import Plan
-from specproof.audit.white.planner import Prediction
+from specproof.audit.white.plan import PANEL, Plan
+from specproof.audit.white.planner import NOTHING, Prediction
 
 
 @dataclass(frozen=True)
@@ -98,6 +98,17 @@ class Findings:
         return max((prediction.detectable for prediction in self.predictions), default=float("inf"))
 
 
+def _more(found: Findings, plan: Plan) -> str:
+    """What would show the fault that hides best."""
+    hidden = max(found.predictions, key=lambda each: each.detectable, default=None)
+    if hidden is None or hidden.bet not in (PANEL, NOTHING):
+        return "give more tokens"
+    if hidden.bet == NOTHING:
+        return f"nothing here sees {hidden.fault}: give more draws after repeated prefixes, or a draft model"
+    draws = int(np.ceil(plan.draws * (hidden.detectable / plan.detect) ** 2))
+    return f"{hidden.fault}, takes {draws:,} draws after each repeated prefix"
+
+
 def decide(found: Findings, plan: Plan) -> tuple[Verdict, str]:
     """The verdict, and its reason in words."""
     baseline = _baseline(found, plan)
@@ -126,16 +137,8 @@ def decide(found: Findings, plan: Plan) -> tuple[Verdict, str]:
             f"{found.greedy.tokens - found.greedy.ties} of {found.greedy.tokens} tokens are the likeliest",
         )
     if found.power > plan.detect:
-        blind = [each.fault for each in found.predictions if not np.isfinite(each.detectable)]
-        more = (
-            f"nothing here sees {blind[0]}, repeat prefixes (draws) or give draft rows"
-            if blind
-            else "give more tokens"
-        )
-        return (
-            Verdict.INCONCLUSIVE,
-            f"no fault was seen, but one of TV {plan.detect:g} could have been missed: {more}",
-        )
+        missed = f"no fault was seen, but one of TV {plan.detect:g} could have been missed"
+        return Verdict.INCONCLUSIVE, f"{missed}: {_more(found, plan)}"
     return Verdict.LOSSLESS, "no fault was seen"
 
 

@@ -63,6 +63,7 @@ def _add_arms(parser: argparse.ArgumentParser) -> None:
     add("--reference-model", default="", help="the same for --reference", metavar="NAME")
     add("--chat", action="store_true", help="ask for chats, not completions")
     add("--stream", action="store_true", help="ask for streams of events")
+    add("--text-prompts", action="store_true", help="send prompts as texts; with --model they go as tokens else")
     add("--no-seed", action="store_true", help="send no seeds")
     add("--trust-switch", action="store_true", help="take it that --on and --off do what they should")
     add("--prompt", action="append", default=[], help="may be repeated (default: eight, at temperature 0 twenty)")
@@ -119,6 +120,7 @@ def run(args: argparse.Namespace) -> int:
         name=args.served_model,
         reference_name=args.reference_model,
         seeded=not args.no_seed,
+        texts=args.text_prompts,
     )
     given = [flag for flag in ("draft_model", "draft_lookup") if getattr(args, flag)]
     flags = " and ".join("--" + flag.replace("_", "-") for flag in given)
@@ -187,6 +189,7 @@ def _named(args: argparse.Namespace, params: SamplingParams, prompts: Any) -> st
         "stream",
         "served_model",
         "no_seed",
+        "text_prompts",
     )
     names += ("draws", "round", "alpha", "detect", "trust_switch", "reference_model")
     asked = [repr(getattr(args, name)) for name in names] + [repr(params), repr(list(prompts))]

@@ -87,6 +87,14 @@ def test_looked_up_drafts_are_rows_of_their_own(tmp_path, model_folder):
     assert result.seen.rows == "the rows of --model and of drafts"
 
 
+@pytest.mark.parametrize("texts", [False, True])
+def test_prompts_go_as_tokens_or_as_asked_as_texts(tmp_path, local, texts):
+    server = Server(by_models, ids=True)
+    result = audit(tmp_path, server, plan=FEW, local=local, texts=texts)
+    assert {type(body["prompt"]) for body in server.asked} == {str if texts else list}
+    assert result.seen.bets.tokens == result.tokens
+
+
 def test_what_bets_are_made_of_is_part_of_the_plan(tmp_path, local, with_draft):
     """The same answers, bet on otherwise, are another audit."""
     digests = {

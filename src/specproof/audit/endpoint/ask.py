@@ -32,6 +32,7 @@ class Endpoint:
         stream: ask for streams.
         name, reference_name: of the model; empty for the first that the server has.
         seeded: whether a seed is sent with each request.
+        texts: send prompts as texts even where their tokens are known.
     """
 
     base: str
@@ -43,6 +44,7 @@ class Endpoint:
     name: str = ""
     reference_name: str = ""
     seeded: bool = True
+    texts: bool = False
 
     def __post_init__(self) -> None:
         for address in (self.base, self.reference):

@@ -80,7 +80,9 @@ class EndpointAudit:
     def sent(self, number: int) -> str | list[int]:
         """A prompt as it is sent: tokens, if we have the tokenizer, so that nobody adds any."""
         text = self.prompts[number % len(self.prompts)]
-        return text if self.local is None or self.endpoint.chat else self.local.prompt(text)
+        if self.local is None or self.endpoint.chat or self.endpoint.texts:
+            return text
+        return self.local.prompt(text)
 
     async def begin(self) -> str:
         """Find out what the server grants, fix the plan, and return its hash; what was noted before stands."""

@@ -186,6 +186,17 @@ def test_tokens_of_one_spelling_count_as_one(local, monkeypatch):
     monkeypatch.delitem(local.__dict__, "_owner", raising=False)
 
 
+def test_bytes_that_make_no_character_are_one_spelling(model_folder):
+    """Servers drop them or put signs in their place: whichever, they are some token of these, and count as one."""
+    local = Local(model_folder, dtype="float64")
+    decode, pieces = local.tokenizer.decode, {1: "\ufffd", 2: "\ufffd\ufffd"}
+    local.tokenizer.decode = lambda ids: pieces.get(ids[0]) or decode(ids)
+    params = SamplingParams()
+    for told in ("", "\ufffd"):
+        assert local.output(Answer("c c", "length", ("c", told, "c")), params) == [3, 1]
+    assert local._owner[2] == 1
+
+
 def test_rows_are_known_at_plain_parameters_only_where_laws_are_reported():
     from specproof.audit.endpoint.ask import Granted
 

@@ -99,7 +99,7 @@ class Local:
 
     def meant(self, token: str) -> list[int]:
         """The tokens that a text or a name can mean; none if it is not in the vocabulary."""
-        return self._spelling.get(token) or self._names.get(token) or []
+        return self._spelling.get(_whole(token)) or self._names.get(token) or []
 
     def _spelled(self, tokens: Sequence[str]) -> tuple[list[int], bool]:
         found: list[int] = []
@@ -119,7 +119,7 @@ class Local:
         """The tokens that a text can be."""
         found: dict[str, list[int]] = defaultdict(list)
         for token in range(self._engine.target.vocabulary):
-            found[self.tokenizer.decode([token])].append(token)
+            found[_whole(self.tokenizer.decode([token]))].append(token)
         return dict(found)
 
     @cached_property
@@ -200,3 +200,8 @@ class Local:
             rows[:, twice] = 0
             np.add.at(rows.T, owner[twice], moved.T)
         return replace(emissions, tokens=owner[emissions.tokens], target=target, draft=draft)
+
+
+def _whole(text: str) -> str:
+    """A token's text; servers give bytes that make no character alone as nothing, or as this many signs of it."""
+    return text.replace("\ufffd", "") if set(text) == {"\ufffd"} else text

@@ -2,8 +2,8 @@
 
     python benchmarks/engines/serve.py ENGINE [--speculation off|lookup|draft|sampled] [--port 8100]
 
-Runs with specproof's own Python, in an environment that `create.py` made for ENGINE (llama_cpp, openvino or vllm);
-stop it with Ctrl-C. Then, for instance, with the models that this makes below the place:
+Runs with specproof's own Python, in an environment that `create.py` made for ENGINE (llama_cpp, llama_cpp_python,
+openvino or vllm); stop it with Ctrl-C. Then, for instance, with the models that this makes below the place:
 
     M=build/engines/models
     specproof audit endpoint http://127.0.0.1:8100/v1 --model $M/bfloat16 --draft-model $M/draft-28
@@ -35,6 +35,16 @@ def llama_cpp(place: Path, port: int, speculation: str) -> list[str]:
     given += ["--probabilistic"] if speculation == "sampled" else []
     given += ["--lookup"] if speculation == "lookup" else []
     return [str(HERE / "llama_cpp_server.py"), *given]
+
+
+def llama_cpp_python(place: Path, port: int, speculation: str) -> list[str]:
+    """The server of the package llama-cpp-python, on llama.cpp; log-probabilities, prompts as texts only."""
+    if speculation not in ("off", "lookup"):
+        sys.exit("llama_cpp_python has no --speculation but off and lookup")
+    given = ["--model", str(weights.gguf(place)), "--model_alias", NAME, "--port", str(port)]
+    given += ["--n_ctx", "512", "--n_threads", "1", "--logits_all", "true"]
+    drafts = ["--draft_model", "prompt-lookup-decoding", "--draft_model_num_pred_tokens", str(TOKENS)]
+    return ["-m", "llama_cpp.server", *given, *(drafts if speculation == "lookup" else [])]
 
 
 def openvino(place: Path, port: int, speculation: str) -> list[str]:
@@ -70,6 +80,7 @@ def vllm(place: Path, port: int, speculation: str) -> list[str]:
 
 SERVERS: dict[str, Callable[[Path, int, str], list[str]]] = {
     "llama_cpp": llama_cpp,
+    "llama_cpp_python": llama_cpp_python,
     "openvino": openvino,
     "vllm": vllm,
 }
